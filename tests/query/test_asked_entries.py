@@ -112,7 +112,7 @@ class Partial:
 def test_a_condition_that_the_index_settles_leaves_out_no_entry() -> None:
     """The query reads the row's entries of other elements too, and finds the row at the first of them."""
     with hb.connect("memory:") as store:
-        made = planned(hb.Session(store).query(Partial).where(Partial.tags.contains("b"), Partial.rank == 1), "by_rank")
+        made = planned(hb.Session(store).query(Partial).where(Partial.tags.contains("b")).allow_full_scan(), "by_rank")
     values = {"number": 1, "rank": 1, "tags": ["b", "a"]}
     row = hb.row_key(Partial, number=1)
     schema = made.reader.schema
