@@ -29,7 +29,8 @@ from hbmodel.session.calls.insert import Inserter, insert_between
 from hbmodel.session.calls.map_writes import put_changes, remove_changes
 from hbmodel.session.calls.prepend import prepend
 from hbmodel.session.calls.put import checked_puts, put, put_rows
-from hbmodel.session.calls.put_cells import put_cells, puts_blindly
+from hbmodel.session.calls.put_cells import put_cells
+from hbmodel.session.calls.put_fields import PutFields
 from hbmodel.session.calls.rekey import rekey
 from hbmodel.session.calls.row_group import RowGroup
 from hbmodel.session.calls.update import update_call, update_key_call
@@ -495,7 +496,7 @@ class Session:
             if not self._moves.inserts(schema):
                 self._inserter(schema, "put").check(obj, ttl)
 
-        if puts_blindly(schema, fields):
+        if PutFields.of(schema).put_blindly(fields):
             self._put_blindly(schema, [fields])
             return None
         return put(

@@ -6,9 +6,11 @@ from datetime import timedelta
 from typing import Any, get_args
 
 import pytest
+from attrs import frozen
 
 import hbmodel as hb
 from hbmodel.errors import StoreUnavailable
+from hbmodel.session.calls.put_fields import PutFields
 from hbmodel.store import Put
 from tests.support.beds import Bed, cells_of, fresh
 from tests.support.faulty import FaultyStore, Mode, RecordingStore
@@ -210,6 +212,50 @@ def test_what_a_put_costs() -> None:
         store.calls.clear()
         session.put(Site, url="a", title="t", status=1)
         assert [call.name.removesuffix("_many") for call in store.calls] == expected
+
+
+def test_a_put_encodes_once_more_than_an_update() -> None:
+    """The object that may have to be inserted is encoded too."""
+    encoded: list[str] = []
+
+    @frozen
+    class Noted(hb.Codec[str]):
+        python_type = str
+        key = False
+
+        def encode(self, value: str) -> bytes:
+            encoded.append(value)
+            return value.encode()
+
+        def decode(self, data: bytes) -> str:
+            return data.decode()
+
+        @property
+        def spec(self) -> dict[str, Any]:
+            return {"codec": "noted"}
+
+    @hb.model(table="put_noted", family="d", exists=hb.flag("e"))
+    class Page:
+        url: hb.Key[str] = hb.key()
+        title: hb.Column[str] = hb.column("t", Noted())
+
+    session = hb.Session(fresh(Page))
+    session.put(Page, url="a", title="put")
+    session.update_key(Page, url="a", title="updated")
+    session.commit()
+    encoded.clear()
+    session.put(Page, url="a", title="put")
+    session.update_key(Page, url="a", title="updated")
+    session.commit()
+    assert encoded.count("put") == encoded.count("updated") + 1
+
+
+def test_the_names_of_a_model_are_found_once() -> None:
+    schema = hb.schema.schema_of(Sized)
+    taken = PutFields.of(schema)
+    assert taken is PutFields.of(schema)
+    assert (taken.key, taken.required, taken.blind) == ({"url"}, ("size",), {"url", "size", "title"})
+    assert not PutFields.of(hb.schema.schema_of(Site)).blind
 
 
 @pytest.mark.parametrize("there", [False, True])

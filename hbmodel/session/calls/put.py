@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from attrs import evolve
@@ -23,7 +22,7 @@ from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import UpdateFields
-from hbmodel.session.calls.put_cells import puts_blindly
+from hbmodel.session.calls.put_fields import PutFields
 from hbmodel.session.calls.update import update_key_call
 from hbmodel.session.commit.batches import BATCH_ROWS, Pending
 from hbmodel.session.commit.conflicts import reason_of, waits_between
@@ -66,18 +65,19 @@ def put(
     names = schema.layout.names
     mapper = KeyMapper(schema)
     key = mapper.complete({name: fields[name] for name in names if name in fields})
-    update = partial(update_key_call, schema, fields, None) if fields.keys() - set(names) else None
-    if update is not None:
-        update()  # refuses what is no field, before an object is made of them
+    taken = PutFields.of(schema)
+    # refuses what is no field, before an object is made of them
+    update = update_key_call(schema, fields, None) if fields.keys() - taken.key else None
     ttl = None if "ttl" in schema.by_name else fields.get("ttl")
-    obj = _created(schema, {name: value for name, value in fields.items() if name != "ttl" or "ttl" in schema.by_name})
+    taken.check_complete(fields)
+    obj = schema.model(**{name: value for name, value in fields.items() if name != "ttl" or "ttl" in schema.by_name})
     with claiming():  # the row may be the first with its names
         (row,) = mapper.rows(key)
     pending.check_row("put", schema, row)
     life = milliseconds(schema, ttl)
     check(obj, life)
     waits = waits_between(ATTEMPTS)
-    while update is None or not _updated(work(), update()):
+    while update is None or not _updated(work(), evolve(update)):
         try:
             insert(obj, life)
         except RowExists:
@@ -121,7 +121,7 @@ def put_rows(
             table=schema.table,
             found=type(wrong).__name__,
         )
-    blind = all(puts_blindly(schema, fields) for fields in rows)
+    blind = all(map(PutFields.of(schema).put_blindly, rows))
     size = BATCH_ROWS if blind else 1
     for position in range(0, len(rows), size):
         try:
@@ -171,34 +171,12 @@ def checked_puts(
     Raises:
         SessionError: a column without a default is not given, or a pending call writes a row.
     """
-    writes: dict[bytes, UpdateFields] = {}
+    taken, writes = PutFields.of(schema), dict[bytes, UpdateFields]()
     for fields in rows:
         (write,) = update_key_call(schema, fields, None).writes
         assert isinstance(write, UpdateFields)
-        _check_complete(schema, fields)
+        taken.check_complete(fields)
         pending.check_row("put", schema, write.row)
         earlier = writes.get(write.row)
         writes[write.row] = write if earlier is None else evolve(write, changes={**earlier.changes, **write.changes})
     return list(writes.values())
-
-
-def _created(schema: TableSchema, fields: Mapping[str, Any]) -> Any:
-    """The object that is inserted if there is none.
-
-    Raises:
-        SessionError: a column without a default is not given.
-    """
-    _check_complete(schema, fields)
-    return schema.model(**fields)
-
-
-def _check_complete(schema: TableSchema, fields: Mapping[str, Any]) -> None:
-    """Raises `SessionError` if a column without a default is not given."""
-    missing = [field.name for field in schema.columns if field.required and field.name not in fields]
-    if missing:
-        raise SessionError(
-            "put() creates the row if there is none, so it needs each column that has no default: give them, declare "
-            "a default, or write update_key(), which needs a row that exists.",
-            table=schema.table,
-            missing=missing,
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hbmodel.errors import SchemaMismatch, StoreUnavailable, UnknownOutcome
@@ -16,15 +16,6 @@ from hbmodel.protocol.writes import Outcome, UpdateFields
 from hbmodel.session.calls.insert import Inserter
 from hbmodel.session.commit.unit_of_work import RESTARTS
 from hbmodel.store.values import Delete, Put
-
-
-def puts_blindly(schema: TableSchema, fields: Mapping[str, Any]) -> bool:
-    """Whether these fields of a row are put without a read: any cell makes the row an object, so that it makes no
-    difference whether there is a row.
-    """
-    changes = fields.keys() - set(schema.layout.names)
-    known = all(name in schema.by_name for name in changes)
-    return schema.any_cell_shows and schema.blind_puts and not schema.immutable and bool(changes) and known
 
 
 def put_cells(by: Inserter, schema: TableSchema, updates: Sequence[UpdateFields]) -> None:

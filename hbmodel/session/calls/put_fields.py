@@ -1,0 +1,57 @@
+"""Which fields a put of a model takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.errors import SessionError
+from hbmodel.mapping.schema import TableSchema
+
+
+@frozen
+class PutFields:
+    """The names of the fields of a model, as its puts need them.
+
+    Attributes:
+        key: the fields of the key.
+        required: the columns that have no default.
+        blind: all fields, if the rows of the model are put without a read: any cell makes a row an object, so that it
+            makes no difference whether there is a row. Nothing for any other model.
+    """
+
+    table: str
+    key: Set[str]
+    required: tuple[str, ...]
+    blind: Set[str]
+
+    @classmethod
+    def of(cls, schema: TableSchema) -> PutFields:
+        """Those of a model, which are found once."""
+        known: PutFields | None = schema.compiled.get("put")
+        if known is not None:
+            return known
+        blind = schema.any_cell_shows and schema.blind_puts and not schema.immutable
+        required = tuple(field.name for field in schema.columns if field.required)
+        names = frozenset(schema.by_name) if blind else frozenset()
+        return schema.keep("put", cls(schema.table, frozenset(schema.layout.names), required, names))
+
+    def put_blindly(self, fields: Mapping[str, Any]) -> bool:
+        """Whether these fields of a row are put without a read: there are some besides the key, and all are known."""
+        if not self.blind:
+            return False
+        changes = fields.keys() - self.key
+        return bool(changes) and changes <= self.blind
+
+    def check_complete(self, fields: Mapping[str, Any]) -> None:
+        """Raises `SessionError` if a column without a default is not given."""
+        missing = [name for name in self.required if name not in fields]
+        if missing:
+            raise SessionError(
+                "put() creates the row if there is none, so it needs each column that has no default: give them, "
+                "declare a default, or write update_key(), which needs a row that exists.",
+                table=self.table,
+                missing=missing,
+            )
