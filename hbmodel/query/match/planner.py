@@ -196,21 +196,21 @@ def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequ
         )
 
 
-def _mixed(layout: KeyLayout, each: Set[str]) -> bool:
-    """Whether the keys of one value of a field may be among those of another value."""
-    return any(f.name in each and not f.codec.delimited for f in layout.fields)
+def _mixed(layout: KeyLayout, each: Set[str]) -> str | None:
+    """One of these fields, if the keys of one of its values may be among those of another value."""
+    return next((f.name for f in layout.fields if f.name in each and not f.codec.delimited), None)
 
 
 def _mention_apart(schema: TableSchema, ways: Sequence[tuple[KeyLayout, KeyConditions]], each: Set[str]) -> None:
     """Raises `QueryError` if no path can read the items of each value of some fields separately."""
     for layout, _ in ways:
-        apart = next((f.name for f in layout.fields if f.name in each and not f.codec.delimited), None)
-        if apart is not None:
+        mixed = _mixed(layout, each)
+        if mixed is not None:
             raise QueryError(
                 "first_of_each() cannot read the values of a field apart that has no terminator: ask for each with "
                 "where() and first().",
                 table=schema.table,
-                field=apart,
+                field=mixed,
             )
     if each and not any(each <= set(matched.fixed(layout)) for layout, matched in ways):
         raise QueryError(
