@@ -8,7 +8,8 @@ from struct import error as StructError
 
 from attrs import frozen
 
-from hbmodel.encoding.codecs.base import COMPLEMENT, JSON, Codec, DefaultCodecs, SpecReaders, wrong_type
+from hbmodel.encoding.codecs.base import COMPLEMENT, JSON, Codec, DefaultCodecs, SpecReaders
+from hbmodel.encoding.codecs.decimal_digits import stripped_digits
 from hbmodel.errors import DecodingError, EncodingError
 
 NEGATIVE, ZERO, POSITIVE = b"\x01", b"\x02", b"\x03"
@@ -38,14 +39,9 @@ class DecimalCodec(Codec[Decimal]):
     python_type = Decimal
 
     def encode(self, value: Decimal) -> bytes:
-        if not isinstance(value, Decimal):
-            raise wrong_type(Decimal, value)
-        if not value.is_finite():
-            raise EncodingError("Only finite decimal numbers can be stored.")
-        if not value:
+        sign, digits = stripped_digits(value)
+        if not digits:
             return ZERO
-        sign, figures, _ = value.as_tuple()
-        digits = "".join(map(str, figures)).rstrip("0")
         if len(digits) % 2:
             digits += "0"
         try:

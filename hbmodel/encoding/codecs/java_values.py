@@ -14,6 +14,7 @@ from typing import Any
 from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Order, Source, SpecReaders, wrong_type, wrong_width
+from hbmodel.encoding.codecs.decimal_digits import finite_digits
 from hbmodel.encoding.codecs.ieee import IEEE, exact_float, exact_single, single_below
 from hbmodel.encoding.codecs.integers import out_of_range
 from hbmodel.encoding.codecs.java import SIGNED
@@ -129,11 +130,7 @@ class BigDecimalCodec(Codec[Decimal]):
     key = False
 
     def encode(self, value: Decimal) -> bytes:
-        if not isinstance(value, Decimal):
-            raise wrong_type(Decimal, value)
-        sign, digits, exponent = value.as_tuple()
-        if not isinstance(exponent, int):
-            raise EncodingError("Only finite decimal numbers can be stored.")
+        sign, digits, exponent = finite_digits(value)
         # Conversions between Decimal and int are exact and have no limit of digits, unlike those of text.
         number = int(Decimal((sign, digits, 0)))
         try:

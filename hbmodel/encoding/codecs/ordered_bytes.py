@@ -10,7 +10,8 @@ from decimal import Decimal
 
 from attrs import Factory, field, frozen
 
-from hbmodel.encoding.codecs.base import COMPLEMENT, JSON, Codec, FixedWidth, SpecReaders, T, wrong_type, wrong_width
+from hbmodel.encoding.codecs.base import COMPLEMENT, JSON, Codec, FixedWidth, SpecReaders, T, wrong_width
+from hbmodel.encoding.codecs.decimal_digits import number_of_pairs, pairs_of, stripped_digits
 from hbmodel.encoding.codecs.ieee import FloatsOfJava
 from hbmodel.encoding.codecs.integers import UNSIGNED, IntCodec, floor_integer
 from hbmodel.encoding.codecs.text import from_utf8, to_bytes, to_utf8
@@ -350,21 +351,14 @@ class OrderedNumericCodec(_SelfEnding[Decimal]):
     python_type = Decimal
 
     def encode(self, value: Decimal) -> bytes:
-        if not isinstance(value, Decimal):
-            raise wrong_type(Decimal, value)
-        if not value.is_finite():
-            raise EncodingError("Only finite decimal numbers can be stored.")
-        if not value:
+        negative, digits = stripped_digits(value)
+        if not digits:
             return bytes([ZERO])
-        negative, figures, _ = value.as_tuple()
-        digits = "".join(map(str, figures)).rstrip("0")
         if len(digits) > MOST_DIGITS:
             raise EncodingError("OrderedBytes stores at most 31 digits of a decimal number: round it first.")
-        exponent, odd = divmod(value.adjusted(), 2)
+        pairs, exponent = pairs_of(digits, value.adjusted())
         exponent += 1
-        digits = digits if odd else "0" + digits
-        digits += "0" * (len(digits) % 2)
-        if exponent > HIGHEST or 2 * exponent - len(digits) < LOWEST:
+        if exponent > HIGHEST or 2 * (exponent - len(pairs)) < LOWEST:
             raise EncodingError("OrderedBytes does not store decimal numbers that large or that small.")
         if exponent > 10:
             header, body = LARGE, _varint(exponent)
@@ -372,9 +366,7 @@ class OrderedNumericCodec(_SelfEnding[Decimal]):
             header, body = MEDIUM + exponent, b""
         else:
             header, body = SMALL, _varint(-exponent).translate(COMPLEMENT)
-        pairs = [2 * int(digits[i : i + 2]) + 1 for i in range(0, len(digits), 2)]
-        pairs[-1] -= 1
-        body += bytes(pairs)
+        body += bytes([2 * pair + 1 for pair in pairs[:-1]]) + bytes([2 * pairs[-1]])
         return bytes([OPPOSITE - header]) + body.translate(COMPLEMENT) if negative else bytes([header]) + body
 
     def decode_part(self, data: bytes, start: int) -> tuple[Decimal, int]:
@@ -402,12 +394,9 @@ class OrderedNumericCodec(_SelfEnding[Decimal]):
         end = start + 1 + at + len(pairs)
         if not pairs or max(pairs) > 99:
             raise _no_number()
-        digits = "".join([f"{pair:02d}" for pair in pairs])
-        stripped = digits.rstrip("0")
-        figures = tuple(map(int, stripped.lstrip("0")))
-        value = Decimal((int(negative), figures, 2 * exponent - len(stripped)))
+        value = number_of_pairs(int(negative), pairs, exponent - 1)
         try:
-            same = bool(figures) and self.encode(value) == data[start:end]
+            same = self.encode(value) == data[start:end]
         except EncodingError:
             same = False
         if not same:

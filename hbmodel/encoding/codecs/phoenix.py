@@ -8,7 +8,8 @@ from struct import Struct
 
 from attrs import Factory, field, frozen
 
-from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, SpecReaders, declared_width, wrong_type, wrong_width
+from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, SpecReaders, declared_width, wrong_width
+from hbmodel.encoding.codecs.decimal_digits import number_of_pairs, pairs_of, stripped_digits
 from hbmodel.encoding.codecs.ieee import FloatsOfJava
 from hbmodel.encoding.codecs.integers import UNSIGNED, floor_integer, integer, out_of_range
 from hbmodel.encoding.codecs.number_text import Delimited
@@ -111,23 +112,15 @@ class PhoenixDecimalCodec(Codec[Decimal]):
     python_type = Decimal
 
     def encode(self, value: Decimal) -> bytes:
-        if not isinstance(value, Decimal):
-            raise wrong_type(Decimal, value)
-        if not value.is_finite():
-            raise EncodingError("Only finite decimal numbers can be stored.")
-        if not value:
+        negative, digits = stripped_digits(value)
+        if not digits:
             return ZERO
-        negative, figures, _ = value.as_tuple()
-        digits = "".join(map(str, figures)).rstrip("0")
         if len(digits) > MOST_DIGITS:
             raise EncodingError("Phoenix stores at most 38 digits of a decimal number: round it first.")
-        exponent, odd = divmod(value.adjusted(), 2)
+        pairs, exponent = pairs_of(digits, value.adjusted())
         # Of a negative number, the first byte of the highest exponent would be 00, which ends a field of a key.
         if not LOWEST <= exponent <= HIGHEST - negative:
             raise EncodingError("Phoenix does not keep the order of decimal numbers that large or that small.")
-        digits = digits if odd else "0" + digits
-        digits += "0" * (len(digits) % 2)
-        pairs = [int(digits[i : i + 2]) for i in range(0, len(digits), 2)]
         first = exponent + 65 | 0x80
         if not negative:
             return bytes([first, *[pair + 1 for pair in pairs]])
@@ -146,13 +139,9 @@ class PhoenixDecimalCodec(Codec[Decimal]):
             negative, first, pairs = 1, ~data[0] & 0xFF, [101 - byte for byte in data[1:end]]
         if not pairs or not all(0 <= pair <= 99 for pair in pairs):
             raise _no_decimal()
-        digits = "".join([f"{pair:02d}" for pair in pairs])
-        exponent = 2 * ((first & 0x7F) - 65) + 2 - len(digits)
-        stripped = digits.rstrip("0")
-        figures = tuple(map(int, stripped.lstrip("0")))
-        value = Decimal((negative, figures, exponent + len(digits) - len(stripped)))
+        value = number_of_pairs(negative, pairs, (first & 0x7F) - 65)
         try:
-            same = bool(figures) and self.encode(value) == data
+            same = self.encode(value) == data
         except EncodingError:
             same = False
         if not same:
