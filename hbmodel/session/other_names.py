@@ -1,4 +1,4 @@
-"""What users of other libraries look for in a session, with what it is called here."""
+"""The names that users of other libraries look for in a session, each with its name in this library."""
 
 from __future__ import annotations
 

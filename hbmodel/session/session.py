@@ -450,10 +450,10 @@ class Session:
 
     @guarded
     def put(self, model: type[Any], /, **fields: Any) -> bool | None:
-        """Writes some fields of the row under a key, and creates the row if there is none; runs immediately.
+        """Writes some fields of the row under a key, and creates the row if it does not exist; runs immediately.
 
         An existing row keeps its other fields, as with `update_key`. In a new row they have their defaults. Each row is
-        changed atomically, also beside other programs that create, update or delete it.
+        changed atomically, even if other programs create, update or delete it at the same time.
 
         In an external table in which any cell makes a row an object (that is, without `exists=`), the cells are put
         without a read, as happybase's `table.put` does.
@@ -469,7 +469,7 @@ class Session:
         Raises:
             IncompleteKey: names the missing key fields.
             SessionError: a column without a default is missing, or the model is immutable.
-            CapabilityError: as for `insert`, whether there is a row or not; not if nothing is read.
+            CapabilityError: as for `insert`, whether the row exists or not; but not if no row is read.
             UnknownOutcome: the store became unreachable; the fields may or may not have been written.
         """
         return self._put(schema_of(model), fields)
@@ -478,8 +478,8 @@ class Session:
     def put_all(self, model: type[Any], rows: Iterable[Mapping[str, Any]], /) -> None:
         """Calls `put` for each of many rows; runs immediately.
 
-        In an external table without `exists=` the rows are put in batches, as a batch of happybase's is. Of several
-        rows with one key, the later one wins, field by field. Other models read and write one row after the other.
+        In an external table without `exists=`, the rows are put in batches, as happybase does. If several rows have one
+        key, the later one wins, field by field. In other tables, each row is read and written separately.
 
         Args:
             model: the model class.
@@ -654,9 +654,9 @@ class Session:
 
         Raises:
             PartialWrite: contains the applied and the pending calls, and those that were refused.
-            RowNotFound: the only pending call updates a row that does not exist, or each pending call does. In this
-                way every error that refuses a write is raised: if it refused all calls, and certainly nothing is
-                written. The outcomes of several calls are its `failures`.
+            RowNotFound: every pending call updates a row that does not exist. Other errors that refuse a write are
+                raised in the same way if they refused all calls, and certainly nothing is written. If there are several
+                calls, `failures` contains their outcomes.
             SessionError: several calls for one object of a wide row cannot be combined into one write; nothing is
                 written.
             CapabilityError: the store cannot make all changes of one row in one mutation; nothing is written to the
@@ -666,8 +666,7 @@ class Session:
 
     @guarded
     def retry(self, function: Callable[[Self], T], *, attempts: int = RETRIES) -> T:
-        """Runs a function and commits the writes that it leaves pending; repeats both while the result is
-        `ConflictError`.
+        """Runs a function and commits the writes that it leaves pending; repeats both after a `ConflictError`.
 
         Pending writes are discarded between attempts, if the function fails, and if the commit fails without having
         written anything. A random, growing time passes between attempts. The function must itself read the objects

@@ -1,4 +1,4 @@
-"""Changes live tables to what models declare, as far as that is safe."""
+"""Changes live tables to what models declare, if the changes are safe."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def alter(
     A field or an index with another name and the same bytes is renamed in the registry. If several renames are
     possible, the model decides with `renamed_from=`. A new index on existing rows is registered as absent:
     `build_index` builds it. Repeating the call finishes what a crash interrupted. Programs with older models continue
-    to work during the call: everything that they know is kept.
+    to work during the call, because everything that these models declare is kept.
 
     Args:
         store: the store that holds the tables.
@@ -144,7 +144,7 @@ def _drop_undeclared(
 ) -> list[str]:
     """Drops the indexes that a model does not declare, all at the same time; returns the deleted tables.
 
-    Indexes of which a killed call has left only the table are dropped too.
+    This includes indexes of which only the table remains after a killed call.
     """
     registration = None if catalog.table not in store.tables() else catalog.read(schema)
     if registration is None:

@@ -27,9 +27,9 @@ class Forgotten:
         table: the name of the table.
         models: the models of the table, each as its default family, followed by its kind if it has one.
         indexes: the names of the indexes that had a table.
-        remaining: the table itself and its index tables, as far as they exist: the registry no longer names them.
-        writers: the programs on the writers' roll that may still write the table by the removed entry. Before the table
-            is created again, stop them, or wait for one lease.
+        remaining: the table itself and its index tables, if they exist: the registry no longer names them.
+        writers: the programs on the writers' roll whose writes to the table may still follow the removed entry. Before
+            the table is created again, stop them, or wait for one lease.
     """
 
     table: str
@@ -62,11 +62,11 @@ class Forgotten:
 
 
 def forget(store: Store, table: str, *, existing: bool = False, registry: str = REGISTRY_TABLE) -> Forgotten:
-    """Removes all that the registry knows of a table: the layouts of its models, the states of its indexes, and work
-    under way on them. Nothing else changes; no table is dropped.
+    """Removes all that the registry knows of a table: the layouts of its models, the states of its indexes, and the
+    progress of work on them. Nothing else changes; no table is dropped.
 
-    Use it after another program, such as HBase's shell, dropped the table: the entry that is left would refuse every
-    other model of a table with this name. Afterwards `create_tables` creates the table as if it had never existed. To
+    Use it after another program, such as HBase's shell, dropped the table: the remaining entry would make every other
+    model for a table of this name fail. Afterwards `create_tables` creates the table as if it had never existed. To
     drop a table together with its entry, use `drop_tables`.
 
     A table that exists is refused, and so is one with index tables that exist: only the entry says which indexes writes
@@ -76,8 +76,8 @@ def forget(store: Store, table: str, *, existing: bool = False, registry: str = 
     refused.
 
     Programs that write the table are not waited for; their lines on the writers' roll remain. If the table is created
-    again before the lease of such a program is over (`Session`, a minute by default), it still writes by the removed
-    entry, and these writes may be lost. So stop the programs that `writers` names, or wait for one lease, before
+    again before the lease of such a program is over (`Session`, a minute by default), its writes still follow the
+    removed entry, and may be lost. So stop the programs that `writers` names, or wait for one lease, before
     `create_tables`. No program may create the table during the call.
 
     Args:
@@ -119,7 +119,7 @@ def known(
         )
     catalog, tables = Registry(store, registry), set(store.tables())
     keys = catalog.keys_of_table(table) if registry in tables else []
-    # The rows of work under way come first: a repeated call finds the rest by the rows of the models.
+    # The rows about work in progress come first: a repeated call finds the rest through the rows of the models.
     rows = [*catalog.work_rows_of_table(table), *catalog.rows_of_table(table)] if registry in tables else []
     if not rows:
         raise TableNotFound(

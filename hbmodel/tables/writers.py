@@ -29,8 +29,8 @@ class TableWriter:
         pid: number of its process.
         program: name of the program.
         seen: when it last put its line, by the server's clock.
-        until: the last time at which a call can take effect that it has sent, or may send before it puts its line
-            again; None if there is no such call.
+        until: the last time at which one of its calls can take effect, including calls that it may still send before it
+            puts its line again; None if there is no such call.
     """
 
     table: str
@@ -62,7 +62,8 @@ class TableWriter:
 def table_writers(
     store: Store, table: str, *, times: IndexTimes = TIMES, registry: str = REGISTRY_TABLE
 ) -> list[TableWriter]:
-    """The programs on the writers' roll of a table: those that a change of its indexes waits for, and those that rest.
+    """The programs on the writers' roll of a table: the programs that a change of its indexes waits for, and the
+    resting ones.
 
     The list is empty for a store that checks the registry inside each of its writes: such a store has no roll.
 

@@ -217,7 +217,7 @@ def test_a_versioned_row_has_its_first_version(atomic_bed: Bed) -> None:
 def test_what_is_not_possible_is_refused() -> None:
     store = fresh(Comment)
     session = hb.Session(store)
-    with pytest.raises(SessionError, match="fills the last key field itself"):
+    with pytest.raises(SessionError, match="sets the last key field itself"):
         session.prepend(Comment, post=1, number=3, text="a")
     with pytest.raises(IncompleteKey, match="Give every field of the row key but the last") as caught:
         session.prepend(Comment, text="a")

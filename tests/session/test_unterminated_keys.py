@@ -168,7 +168,7 @@ def test_what_the_keys_cannot_give_is_refused() -> None:
         query.where(Salted.user.in_(["a", "ab"])).order_by(Salted.at.desc()).all()
     with pytest.raises(hb.errors.OrderNotAvailable):
         query.order_by(Salted.user).allow_full_scan().all()
-    with pytest.raises(hb.QueryError, match="cannot read the values of a field apart that has no terminator"):
+    with pytest.raises(hb.QueryError, match="cannot separate the values of a field without a terminator"):
         query.first_of_each(Salted.user, ["a", "ab"])
 
 

@@ -82,8 +82,8 @@ class Explanation:
         dropping: the conditions that only the client tests. If there are any, a batch of rows may contain no item.
         at_least: whether `calls` and `round_trips` are only the minimum for the first item: the client tests
             conditions, or the `ranges` of one bucket are read one after the other.
-        whole: the families that are read whole, although no field needs some of their cells: in an external table any
-            cell may be the only one of a row.
+        whole: the families that are read whole, although fields do not need all of their cells, because in an external
+            table any cell may be the only one of a row.
         as_of: the time as of which the rows are read, otherwise None.
         skipped: the number of items that are skipped by scans of their own, which read no cell that only the result
             needs. `calls` and `round_trips` contain these scans. 0 for a small offset, and through an index.

@@ -181,14 +181,14 @@ class Query(Generic[R_co]):
         that are equal in the fields of `order_by` are ordered by the rest of the key. Fields that the query fixes to
         one value take no part in the order, so the object's values for them are ignored. If `reversed()` is called
         before this method, the comparison uses the reversed order; if it is called afterwards, it only reverses the
-        order of the items that are kept. The object need not be stored any more.
+        order of the items that are kept. The object need not exist in the store.
 
         Args:
             item: an object of the model, or a mapping of its field values, or the values of its key in key order. A
                 mapping needs only the fields of the key that is read, without those that the query fixes to one value.
 
         Raises:
-            QueryError: the argument is none of these. When the query runs: the argument does not determine a position
+            QueryError: the argument has another type. When the query runs: the argument does not determine a position
                 in the order.
             EncodingError: a value is not valid for its field.
         """
@@ -251,24 +251,24 @@ class Query(Generic[R_co]):
         return self._of(evolve(terms, moment=moment(terms.schema, time)))
 
     def allow_full_scan(self) -> Query[R_co]:
-        """Allows a plan that reads a whole table."""
+        """Allows the query to read a whole table."""
         return self._of(evolve(self.terms, full_scan=True))
 
     def on_unreadable(
         self, action: Literal["raise", "skip"] | Callable[[DecodingError | IncompleteRow], object]
     ) -> Query[R_co]:
-        """What the query does with a row that it cannot read: its bytes do not fit the model, or it lacks a required
-        column.
+        """Sets what the query does with a row that it cannot read, because the row's bytes do not fit the model, or
+        because it lacks a required column.
 
         - `"raise"`, as without this call: the query raises the error of the first such row.
         - `"skip"`: such rows are left out. `page.skipped` is their number on a page.
-        - a function: such rows are left out too, and it is called with the error of each. `error.key` is the key of the
-          row. What the function raises ends the query.
+        - a function: such rows are left out too, and the function is called with the error of each. `error.key` is the
+          key of the row. An exception from the function ends the query.
 
-        Left out rows count neither for `limit` and `offset` nor for the size of a page. They are left out of
-        `count()` and `exists()` too, which therefore decode what the query returns and not only keys. Fields that
-        the query does not read are not decoded. Rows outside of the key ranges, and rows that the server filters, are
-        not read, so nothing is reported of them.
+        Rows that are left out count neither for `limit` and `offset` nor for the size of a page. `count()` and
+        `exists()` leave them out too, and therefore decode all fields that the query returns, not only keys. Fields
+        that the query does not read are not decoded. Rows outside of the key ranges, and rows that the server filters
+        out, are not read, so they are not reported.
 
         Pages that are read one after another report every row once. A token from a query without this call is valid
         with it. Reads of an index report the row behind each entry, and cannot tell whether that entry is current.
@@ -412,8 +412,8 @@ class Query(Generic[R_co]):
         """The first item for each value of a field, or None: the result of `where(field == value).first()`, for many
         values at once.
 
-        Needs one short scan for each value and salt bucket; hundreds of them run concurrently. If the order puts the
-        newest items first, the result is the latest item for each value:
+        This takes one short scan for each value and salt bucket; hundreds of them run concurrently. If the order puts
+        the newest items first, the result is the latest item for each value:
         `order_by(Reading.at.desc()).first_of_each(Reading.metric, metrics)`.
 
         Args:
@@ -482,7 +482,7 @@ class Query(Generic[R_co]):
         Raises:
             PartialWrite: an error occurred after something was deleted; `deleted` objects are certainly deleted.
             QueryError: the query selects fields, reads as of a time, or has `on_unreadable("skip")`: rows are kept only
-                if a function hears of them.
+                if a function is called for them.
             DecodingError: the key of a row, or a field that a condition compares, cannot be read. Other fields are
                 not decoded, so their damage does not keep a row from being deleted. With a function in `on_unreadable`
                 whole objects are read, and every row that cannot be read is kept.
@@ -524,8 +524,8 @@ class Query(Generic[R_co]):
         terms, number = self.terms, whole(count, "partitions", 1)
         if terms.limit is not None or terms.offset:
             raise QueryError(
-                "A query with limit() or offset() has no partitions: none would know how many items the others "
-                "have. Leave them out."
+                "A query with limit() or offset() has no partitions, because a partition cannot know how many items "
+                "the others have: leave them out."
             )
         if terms.ordering:
             raise QueryError(
@@ -536,7 +536,7 @@ class Query(Generic[R_co]):
             raise QueryError("A partition cannot be divided again: ask the whole query for more partitions.")
         if terms.on_unreadable is not None:
             raise QueryError(
-                "A partition does not take on_unreadable() along: call it on the query that read_partition() returns.",
+                "A partition does not keep on_unreadable(): call it on the query that read_partition() returns.",
                 table=terms.schema.table,
             )
         return self._source.partitions(terms, number)

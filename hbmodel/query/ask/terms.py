@@ -33,7 +33,7 @@ class QueryTerms:
         loading: the map columns that are read with the objects.
         row_bounds: the objects that items are before or after.
         moment: the time as of which the items are read, or None.
-        on_unreadable: called with the error of each row that cannot be read, and is therefore left out; None to raise
+        on_unreadable: called with the error of each row that cannot be read and is therefore left out; None to raise
             the error.
     """
 

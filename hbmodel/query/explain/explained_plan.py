@@ -30,7 +30,7 @@ def explain(
         states: the states of the declared indexes, by name.
         lease: seconds after which a session notices that a state has changed.
         one_call_gets: whether one call of the store can read different columns of each row.
-        skips: whether the items that the query skips are read first, by scans of their own.
+        skips: whether the items that the query skips are read first, by separate scans.
     """
     ranges = sum(len(bucket.ranges) for bucket in plan.buckets)
     through_index = plan.path.index is not None

@@ -43,7 +43,7 @@ def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
     for at, name in enumerate(layout.names):
         part = _part(plan, at)
         wanted = plan.match.values_at(layout, at, consumed=part is None or part.has_one_value)
-        if wanted is not None and len(wanted) == 1:  # every item has this value, so that of the object does not matter
+        if wanted is not None and len(wanted) == 1:  # every item has this value, so the object's value does not matter
             parts.append(wanted[0])
             continue
         values = _values(plan, bound.values, at)

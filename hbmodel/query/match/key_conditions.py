@@ -130,7 +130,7 @@ def match(
         if ranges * len(packed) > max_ranges:
             return _bounded(layout, at, own, operands[name], evolve(matched, excess=name))
         ranges *= max(len(packed), 1)
-        # the keys that begin with the bytes of such a value may have longer values: these are tested
+        # keys that begin with the bytes of such a value may have longer values, so the values are tested
         enforced = [c.asked for c in own] if layout.fields[at].codec.delimited else []
         matched = evolve(matched, parts=[*matched.parts, packed], consumed=[*matched.consumed, *enforced])
     return matched

@@ -28,7 +28,7 @@ def buckets_and_rows(
     backwards: bool,
     order: MergedOrder | None = None,
 ) -> tuple[Sequence[Bucket], Sequence[bytes] | None]:
-    """Returns the buckets with the ranges that can contain a match, and the rows to get, or None if rows are scanned.
+    """Returns the buckets with the ranges that can contain a match, and the rows to get (None if rows are scanned).
 
     Args:
         columns: the columns to read of each row; None if the key ranges alone exclude as much.

@@ -63,7 +63,7 @@ def direction(
         at = next(free, None)
         while at is not None and layout.names[at] != part.field.name and at < len(matched.parts):
             if not layout.fields[at].codec.delimited:
-                return None  # the keys of one value are among those of another
+                return None  # the keys of one value may lie between keys of another value
             merged.append(at)
             at = next(free, None)
         order = None if at is None else layout.order_of(at)

@@ -300,7 +300,9 @@ class _Field:
         return start, None if key_field.nullable and stop == prefix_successor(SOME) else stop
 
     def snapped(self, cut: bytes) -> bytes:
-        """Moves a bound from inside the range of a point to its end, as no key of the point is above the bound."""
+        """Moves a bound inside the range of a point to the end of the range, because no key of the point is above the
+        bound.
+        """
         before = bisect_right(self.starts, cut) - 1
         if before < 0 or cut == self.starts[before]:
             return cut

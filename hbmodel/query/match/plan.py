@@ -73,8 +73,8 @@ class Plan:
         residual: predicates that the key ranges do not enforce exactly; the client tests them on every row.
         rows: the exact row keys to get instead of scans, if the whole key is given.
         match: how the query matches the path's key.
-        asked: the buckets of the query before `buckets` was restricted to a partition, or to items before or after an
-            object.
+        asked: the query's buckets as they were before `buckets` was restricted to a partition, or to items before or
+            after an object.
         columns: the columns to read of each row of a wide model; None if the key ranges alone exclude as much.
         order: the order in which the buckets are merged, if it differs from that of their keys.
         bounds: places in the order, each with whether all items are above it (True) or below it (False).
@@ -132,7 +132,7 @@ class Plan:
         settled = frozenset(map(id, self.match.consumed))
         for at, name in enumerate(index.fields):
             own = [c for c in self.match.conditions if c.on_entry.names() == {name}]
-            if at >= len(self.match.parts):  # what the choice of the index enforces is not in the scope
+            if at >= len(self.match.parts):  # the choice of the index enforces this
                 own = [c for c in own if id(c.asked) not in settled]
             if (values := values_left([c.on_entry for c in own], name)) is not None:
                 asked[name] = values
@@ -162,7 +162,7 @@ class Plan:
         def passes_unless_read(entry: bytes) -> bool:
             try:
                 return passes(entry)
-            except DecodingError:  # reported when its row is looked for
+            except DecodingError:  # the error is reported when the row is read
                 return True
 
         return passes_unless_read
@@ -218,10 +218,10 @@ class Plan:
 
     @cached_property
     def filter_of_rest(self) -> Filter | None:
-        """The server's filter for the rest of a covering scan whose limit may have been used up by marks of deleted
-        entries.
+        """The server's filter for the rest of a covering scan, if marks of deleted entries may have used up the limit.
 
-        The filter is not used from the start: most scans meet no mark, and the filter costs more than reading a few.
+        The filter is not used from the start: most scans meet no marks, and the filter costs more than reading a few
+        marks.
         """
         whole = ValueFilter(self.reader.schema.version_column, "!=", b"")
         return whole if self.filter is None else AllOf((self.filter, whole))

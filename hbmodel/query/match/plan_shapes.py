@@ -1,7 +1,7 @@
 """What the plans of queries of one shape have in common: a query that differs from an earlier one only in its values
-takes the earlier one's path, without a comparison of paths.
+uses the same path, without comparing paths again.
 
-Ecto keeps prepared queries in the same way: by their form, with the values apart (`Ecto.Query.Planner`).
+Ecto keeps prepared queries in the same way, by their form without the values (`Ecto.Query.Planner`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIXING = {"=", "none"}
 
 @frozen(eq=False)
 class PlanShape:
-    """The path for queries of one shape, and what each condition of such a query does there.
+    """The path for queries of one shape, and the use of each condition of such a query on this path.
 
     Conditions are named by their positions among the conjuncts of the query.
 
@@ -116,7 +116,7 @@ def shape_of(path: Path, way: Direction, matched: KeyConditions, parts: Sequence
         by_field.setdefault(part.fields()[0].name, []).append(n)
     depth = len(matched.parts)
     bounding = by_field.get(names[depth], []) if matched.bounds is not None else []
-    # Where a kind of index has a condition of its own on entries, that condition is none of the query's.
+    # If a kind of index has its own condition on entries, this condition is not one of the query's.
     own = not by_field.keys() >= {*names[:depth]} or (matched.bounds is not None and not bounding)
     if own or not places.keys() >= {id(part) for part in matched.consumed}:
         return None
@@ -131,10 +131,10 @@ def shape_of(path: Path, way: Direction, matched: KeyConditions, parts: Sequence
 
 
 def _conditions_key(parts: Sequence[Predicate]) -> Hashable | None:
-    """The conditions without their values; None if other values of them may give another plan.
+    """The conditions without their values; None if other values may give another plan.
 
-    A field may have one equality and nothing else, or at most one lower bound, one upper bound and one prefix. Of more,
-    the values decide which count.
+    A field may have one equality and nothing else, or at most one lower bound, one upper bound and one prefix. If there
+    are more, the values decide which of them count.
     """
     key: list[tuple[str, str]] = []
     roles: dict[str, set[str]] = {}

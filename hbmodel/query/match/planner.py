@@ -55,7 +55,7 @@ def plan(
     primary table, then to an index that contains only some rows, then to the index declared first.
 
     Args:
-        terms: what the query to plan asks for.
+        terms: the terms of the query to plan.
         readable: indexes that may be read, with their live tables.
         indexed: whether rows have system cells.
         adopting: whether rows without system cells exist too.
@@ -140,7 +140,7 @@ def _check_scan(
     schema = terms.schema
     if built.match.excess and built.full_scan:
         raise FullScanRefused(
-            "The query has more values for this key field than key ranges are allowed: split it, or say "
+            "The query has more values for this key field than key ranges are allowed: split it, or call "
             ".allow_full_scan().",
             table=schema.table,
             path=built.path.name,
@@ -148,8 +148,8 @@ def _check_scan(
         )
     if built.match.unordered:
         raise QueryError(
-            "The bytes of this key field do not keep the order of its values, so it cannot bound a scan; "
-            "say .allow_full_scan() to check every row instead.",
+            "The bytes of this key field do not keep the order of its values, so it cannot bound a scan; call "
+            ".allow_full_scan() to check every row instead.",
             table=schema.table, field=built.match.unordered,
         )  # fmt: skip
     if built.full_scan:
@@ -207,7 +207,7 @@ def _mention_apart(schema: TableSchema, ways: Sequence[tuple[KeyLayout, KeyCondi
         mixed = _mixed(layout, each)
         if mixed is not None:
             raise QueryError(
-                "first_of_each() cannot read the values of a field apart that has no terminator: ask for each with "
+                "first_of_each() cannot separate the values of a field without a terminator: read each value with "
                 "where() and first().",
                 table=schema.table,
                 field=mixed,

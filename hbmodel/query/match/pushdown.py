@@ -59,12 +59,12 @@ def server_filter(
 
 def keys_filter(reader: RowDecoder) -> Filter | None:
     """A filter that leaves out all values, for a scan that needs only row keys; None if most rows need a value to show
-    that they are objects. A row with a liveness cell still does, see `rereads`.
+    that they are objects. Rows with a liveness cell still need its value, see `rereads`.
     """
     schema = reader.schema
     if reader.names is None or reader.fields or reader.indexed or schema.exists_column is not None:
         return None
-    # a row may have system cells in front of the cell that shows it
+    # a row may have system cells before the cell that makes it an object
     one_cell = reader.anchors and not reader.adopting and not schema.external and not checks_rows(schema)
     return COUNTED if one_cell else KeyOnly()
 

@@ -14,7 +14,7 @@ from hbmodel.store.wide.object_filters import COUNTED
 
 
 def count_items(executor: PlanExecutor) -> int:
-    """The number of items of the executor's plan; reads only keys, if nothing else is needed."""
+    """The number of items of the executor's plan; reads only keys if they suffice."""
     plan, reader = executor.plan, executor.plan.reader
     adopted = reader.adopting and (reader.indexed or checks_rows(reader.schema))
     checked = plan.accepts is not None or plan.path.salt.random or adopted
@@ -32,7 +32,7 @@ def count_items(executor: PlanExecutor) -> int:
 
 
 def _count_external(executor: PlanExecutor) -> int:
-    """The number of rows of other programs that are objects; mostly the first cell of a row shows it."""
+    """The number of rows of other programs that are objects; usually the first cell of a row is enough to decide."""
     plan, reader = executor.plan, executor.plan.reader
     if plan.filter not in {None, KeyOnly()} or not reader.whole_families:
         cells = KeyOnly() if plan.filter is None else plan.filter

@@ -78,7 +78,7 @@ class PlanExecutor:
     def items(self, after: bytes | None = None) -> Generator[Found, None, None]:
         """Every item of the plan, or those after the position `after`, in the path's order.
 
-        If the query goes on behind rows that cannot be read, these are among the items, as `Unreadable`.
+        If the query continues after rows that cannot be read, these rows are among the items, as `Unreadable`.
         """
         items = self._items(after)
         return items if self.load is None else self.load(items)
@@ -98,7 +98,7 @@ class PlanExecutor:
         """
         plan = self.plan
         rows_found: list[Found] = []
-        # Most often one scan of one range has all of them, and reading it directly is quicker than the general case.
+        # Usually one scan of one range has all of them, and reading it directly is faster than the general case.
         if self.wanted == count and plan.path.index is None and plan.rows is None and self.scans_exactly:
             ranges = [
                 key_range
@@ -243,7 +243,8 @@ class PlanExecutor:
         with ExitStack() as closed:
             for batches in started:
                 closed.callback(close_scan, batches)
-            # If there are many runs, many rows have been read before one run needs more: so its next portion is larger.
+            # If there are many runs, many rows have been read before a run needs more rows, so its next portion is
+            # larger.
             growth = max(2, len(live))
             runs = [
                 self._run(first, self.scans(ranges, table_filter, columns), growth)
@@ -256,7 +257,9 @@ class PlanExecutor:
     def _only_run(
         self, bucket: Bucket, table_filter: Any, columns: Sequence[bytes]
     ) -> Generator[Sequence[Row], None, None]:
-        """The batches of a bucket that is read alone: most queries read one, and many of these few rows."""
+        """The batches of a bucket that is read alone. This is a fast path: most queries read one bucket, and often only
+        few rows.
+        """
         scans = self.scans(bucket.ranges[::-1] if self.plan.backwards else bucket.ranges, table_filter, columns)
         (first,) = self.started(scans[:1])
         try:
@@ -303,7 +306,7 @@ class PlanExecutor:
             close_scan(batches)
 
     def _reread(self, batch: Sequence[Row]) -> Sequence[Row]:
-        """The rows of a batch; those whose liveness cell came without its value are read again."""
+        """The rows of a batch; rows whose liveness cell was returned without its value are read again."""
         if not self._rereads:
             return batch
         plan, liveness = self.plan, self.plan.reader.schema.liveness_column
@@ -359,7 +362,7 @@ class PlanExecutor:
                 ]
 
     def entries(self, batches: Iterable[Iterable[Row]]) -> Iterator[Row]:
-        """The index entries in these batches; those of a covering index without bare ones."""
+        """The index entries in these batches; for a covering index, without bare entries."""
         entries = itertools.chain.from_iterable(batches)
         return (
             entries

@@ -132,13 +132,13 @@ def first_of_each(
         names: the fields whose values are read separately; the plan fixes them to the values of all keys.
         keys: the values of these fields.
         together: the maximum number of scans that are begun before the first answer is awaited.
-        errors: takes the errors of rows that cannot be read, for a query that goes on behind them.
+        errors: collects the errors of rows that cannot be read, for a query that continues after them.
     """
     plan = executor.plan
     places = [plan.path.layout.names.index(name) for name in names]
     packed = _packed(plan, places, keys)
     if plan.path.index is None and executor.scans_exactly and errors is None:
-        # Most often one scan of one range has the first item, and reading it directly is quicker than the general case.
+        # Usually one scan of one range has the first item, and reading it directly is faster than the general case.
         range_of = only_range(plan.reader.schema, plan.path, plan.match, places)
         if range_of is not None:
             return _in_ranges(executor, [None if key is None else range_of(key) for key in packed], together)
@@ -251,7 +251,7 @@ def _first(
     """The first item in some buckets of the primary table, whose first scans are started."""
     plan = executor.plan
     if errors is None and executor.scans_exactly and len(buckets) == 1 and len(buckets[0].ranges) == 1:
-        # Most often one scan of one range has the item, and reading it directly is quicker than the general case.
+        # Usually one scan of one range has the item, and reading it directly is faster than the general case.
         rows = [row for batch in started[0] for row in batch]
         close_scan(started[0])
         executor.check()

@@ -35,7 +35,7 @@ def with_maps(store: Store, terms: QueryTerms, items: Iterator[Any]) -> Iterator
 
 def with_loaded(store: Store, terms: QueryTerms, items: Iterator[Found]) -> Generator[Found, None, None]:
     """The items of a query with the map columns that it loads; an item with a map column that cannot be read is
-    `Unreadable`. Some items are read ahead. Closing the iterator closes that of the items.
+    `Unreadable`. Some items are read ahead. Closing the iterator closes the iterator of the items.
     """
     schema, number = terms.schema, 0
     rows_of = KeyMapper.rows_code(schema)

@@ -27,7 +27,7 @@ def skips_by_keys(plan: Plan, least: int = KEYS_SKIPPED) -> bool:
     """Whether the items that a query skips are read first, without the cells that only its result needs.
 
     Args:
-        least: the offset from which they are.
+        least: the smallest offset for which they are.
     """
     terms = plan.terms
     many = terms.offset >= max(1, least) and terms.limit != 0
@@ -58,7 +58,8 @@ class PageWindow:
         backwards: whether the page ends at the position, so that it is read towards the query's first item.
         passed: the number of the query's items before the position, or None if no limit or offset counts them.
         maximum: the query's limit, or None.
-        first: whether it is the first page, although it begins after a position: that of the last skipped item.
+        first: whether it is the first page, although it begins after a position, which is that of the last skipped
+            item.
     """
 
     skip: int
@@ -84,7 +85,7 @@ class PageWindow:
         return cls(0, min(limits), token.position, token.backwards, passed, maximum)
 
     def behind(self, skipped: Skipped) -> PageWindow:
-        """The window of the first page, to be read behind the skipped items."""
+        """The window of the first page, which is read after the skipped items."""
         take = 0 if skipped.ended else self.take
         return evolve(self, skip=0, take=take, position=skipped.position, first=True)
 
@@ -95,7 +96,7 @@ class PageWindow:
 
     @property
     def last(self) -> bool:
-        """Whether the query's limit ends behind a page of `take` items."""
+        """Whether the query's limit is reached at the end of a page of `take` items."""
         return not self.backwards and self.maximum is not None and (self.passed or 0) + self.take >= self.maximum
 
     def page(self, items: Sequence[F], item: Callable[[F], Any], token: WriteToken) -> Page[Any]:

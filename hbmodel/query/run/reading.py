@@ -1,4 +1,4 @@
-"""A read of a query, which is planned again and goes on if the indexes of its table change meanwhile."""
+"""A read of a query that is planned again, and continues, if the indexes of its table change in the meantime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Reading:
     """Attempts to read a query, until one of them ends without `OutdatedPlan`: `for attempt in reading: with attempt as
     executor: ...`
 
-    Each attempt has a new plan of the same path. One that yields items goes on behind the last of them.
+    Each attempt has a new plan of the same path. An attempt that yields items continues after the last item of the
+    attempt before.
 
     Args:
         executor: of the first attempt.

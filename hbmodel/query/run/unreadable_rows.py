@@ -18,7 +18,7 @@ Found = tuple[bytes, Values]
 
 
 def up_to(items: Iterable[Found], count: int | None) -> Iterator[Found]:
-    """The items up to the last of so many objects, with the rows before it that cannot be read."""
+    """The items up to the last of a number of objects, with the rows before it that cannot be read."""
     left = count
     if left == 0:
         return
@@ -36,8 +36,8 @@ class Portion:
 
     Attributes:
         objects: without those that the offset skips.
-        errors: of the rows that cannot be read and belong to the page: those before its last object, and those behind
-            it if no object follows. So pages that are read one after another report every row once.
+        errors: of the rows that cannot be read and belong to the page: those before its last object, and those after it
+            if no object follows. So pages that are read one after another report every row once.
     """
 
     objects: Sequence[Found]
@@ -51,7 +51,7 @@ def portion(items: Iterable[Found], skip: int, take: int, last: bool) -> Portion
         items: in the order of the read, from the start of the page on.
         skip: the number of objects to skip.
         take: the number of objects of the page.
-        last: whether the limit of the query ends with a page of so many objects; nothing behind them is then reported.
+        last: whether the limit of the query is reached with `take` objects; rows after them are then not reported.
     """
     objects: list[Found] = []
     errors: list[RowError] = []
@@ -74,7 +74,7 @@ def portion(items: Iterable[Found], skip: int, take: int, last: bool) -> Portion
 
 @frozen(eq=False)
 class TolerantVerifier(EntryVerifier):
-    """Compares index entries with rows of which some cannot be read.
+    """Compares index entries with rows, some of which cannot be read.
 
     An entry whose row cannot be read is returned with the error of that row: whether the entry is current cannot be
     known. Its reader must be tolerant.

@@ -83,7 +83,7 @@ def increment(
 
 
 class _Changed(Exception):
-    """The table is written in another way than when the increment began. `increment` catches this and begins again."""
+    """The way the table is written has changed since the increment began. `increment` catches this and begins again."""
 
 
 def _check_unchanged(bind: Callable[[TableSchema], Binding], binding: Binding) -> None:

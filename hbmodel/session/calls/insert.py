@@ -60,7 +60,7 @@ class Inserter:
     call: str = "insert"
 
     def check(self, obj: object, ttl: int | None) -> None:
-        """Raises `CapabilityError` if an object cannot be inserted into this store, whatever is there."""
+        """Raises `CapabilityError` if this store supports no insert for an object, whether its key is free or not."""
         schema = schema_of_object(obj)
         Attempt(self, obj, put_object(schema, obj, ttl)).protocol(self.bind(schema))
 
@@ -100,7 +100,7 @@ class Inserter:
         raise SchemaMismatch("The indexes of the table keep changing: insert again.", table=schema.table)
 
     def gate(self, binding: Binding) -> Gate:
-        """The gate of a protocol that writes by a binding."""
+        """The gate of a protocol whose writes rely on a binding."""
 
         def check() -> None:
             if not self.bind(binding.schema).writes_like(binding):

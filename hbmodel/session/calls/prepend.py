@@ -24,7 +24,7 @@ def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
     last = schema.layout.names[-1]
     if last in fields:
         raise SessionError(
-            "prepend() fills the last key field itself; insert() takes one that is chosen.",
+            "prepend() sets the last key field itself: leave it out, or use insert() to choose its value.",
             table=schema.table,
             field=last,
         )

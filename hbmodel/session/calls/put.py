@@ -1,4 +1,4 @@
-"""Writes some fields of an object, which is created if there is none, for `Session.put`."""
+"""Writes some fields of an object, and creates the object if it does not exist, for `Session.put`."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def put(
     insert: Insert,
     check: Insert,
 ) -> bool:
-    """Updates the row under a key, or inserts an object if there is none; returns whether it was inserted.
+    """Updates the row under a key, or inserts an object if the row does not exist; returns whether it was inserted.
 
-    Each step is atomic and fails if the other one is needed meanwhile.
+    Each of the two is atomic, and fails if another program has created or deleted the row in the meantime.
 
     Args:
         fields: the key and other fields, and `ttl`, by name.
@@ -66,7 +66,7 @@ def put(
     mapper = KeyMapper(schema)
     key = mapper.complete({name: fields[name] for name in names if name in fields})
     taken = PutFields.of(schema)
-    # refuses what is no field, before an object is made of them
+    # refuses unknown fields, before an object is made
     update = update_key_call(schema, fields, None) if fields.keys() - taken.key else None
     ttl = None if "ttl" in schema.by_name else fields.get("ttl")
     taken.check_complete(fields)
@@ -110,7 +110,7 @@ def put_rows(
         together: puts rows without a read.
 
     Raises:
-        SessionError: a row is no mapping.
+        SessionError: a row is not a mapping.
         PartialWrite: the store failed after something was sent; `position` is the number of rows that are written.
     """
     wrong = next((fields for fields in rows if not isinstance(fields, Mapping)), None)
@@ -166,7 +166,7 @@ def _updated(work: UnitOfWork, call: Pending) -> bool:
 def checked_puts(
     schema: TableSchema, rows: Sequence[Mapping[str, Any]], pending: PendingRows
 ) -> Sequence[UpdateFields]:
-    """The writes of puts that read no row, one for each row: of fields that are given twice the later value.
+    """The writes of puts that read no row, one for each row; if a field is given twice, the later value counts.
 
     Raises:
         SessionError: a column without a default is not given, or a pending call writes a row.

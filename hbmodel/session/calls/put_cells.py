@@ -19,7 +19,7 @@ from hbmodel.store.values import Delete, Put
 
 
 def put_cells(by: Inserter, schema: TableSchema, updates: Sequence[UpdateFields]) -> None:
-    """Puts the cells of new values, and deletes those of None; each row at most once.
+    """Puts the cells of new values, and deletes the cells of fields that are None. Each row occurs at most once.
 
     Raises:
         SchemaMismatch: the table keeps changing.
@@ -39,7 +39,8 @@ def put_cells(by: Inserter, schema: TableSchema, updates: Sequence[UpdateFields]
             if not done:
                 raise
             raise UnknownOutcome(
-                "New values are put, and the cells of None are perhaps not deleted yet: put the same fields again.",
+                "The new values are put, but the cells of fields that are None may not be deleted yet: put the same "
+                "fields again.",
                 **error.details,
             ) from error
         return

@@ -61,7 +61,7 @@ def rekey(
 
 
 def _bound(bind: Callable[[TableSchema], Binding], schema: TableSchema, move: Move, progress: Progress) -> Binding:
-    """The binding to move by; raises `PartialWrite` if the model can no longer write the table and the object has
+    """The binding for the move; raises `PartialWrite` if the model can no longer write the table and the object has
     begun to move.
     """
     try:

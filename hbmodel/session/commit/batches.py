@@ -143,9 +143,11 @@ class Batch:
         return evolve(outcome, error=unknown)
 
     def leave_out_dependents(self) -> None:
-        """Refuses the writes of copies whose update was refused in an earlier batch, so that no row has their version.
+        """Refuses the writes of copies whose update was refused in an earlier batch: no row has the version of such a
+        copy.
 
-        The version check alone might not refuse them: another program may have given the row the same version number.
+        The version check alone might accept these writes, because another program may have given the row the same
+        version number.
         """
         left = [
             (owner, write)

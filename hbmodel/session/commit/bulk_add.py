@@ -92,7 +92,8 @@ class BulkAdd:
                 yield call, True
             return
         while True:
-            # Of the objects with one key, a window keeps the last only. So shuffling cannot put an older one after it.
+            # If a window has several objects with one key, it keeps only the last. So shuffling cannot put an older one
+            # after it.
             last: dict[tuple[int, Any], Pending] = {}
             taken = 0
             for call in encoded:

@@ -102,7 +102,7 @@ def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[
     `Session.retry`.
 
     After most errors of the commit nothing is written, and its calls are dropped. After `PartialWrite` and
-    `UnknownOutcome` nothing is dropped, because only the session can tell, or finish, what it has begun.
+    `UnknownOutcome` nothing is dropped, because only this session can find out what was written, and finish the commit.
     """
     while True:
         try:
@@ -130,14 +130,15 @@ def reason_of(error: BaseException) -> str:
 
 
 _UNCERTAIN = (ClockError, PartialWrite, UnknownOutcome)
-"""Errors of calls that may have changed their row all the same. A `ClockError` is one of them: an update of a row that
+"""Errors after which a call may nevertheless have changed its row. `ClockError` is one of them: an update of a row that
 expires may find a cell ahead of the clock only when it writes the row's other columns again.
 """
 
 
 def refusal(outcomes: Sequence[Outcome], failures: Sequence[Outcome], *, whole: bool) -> HbmodelError:
-    """The error of a commit with failed calls: their cause, if all calls have failed for causes of one class and
-    certainly nothing is written. Beside conflicts, there may be deletes that found nothing.
+    """The error of a commit with failed calls. If all calls failed with errors of one class, and certainly nothing is
+    written, it has this class; otherwise it is a `PartialWrite`. If the errors are conflicts, deletes that found
+    nothing count as failed too.
 
     Args:
         outcomes: of all calls.

@@ -19,7 +19,8 @@ _NAMES: Mapping[type[RowWrite], str] = {PutObject: "add", UpdateFields: "update"
 
 @define(eq=False)
 class PendingRows:
-    """Refuses calls that run at once on rows that pending calls write: in the order of the calls they would come later.
+    """Refuses calls that run at once on rows that pending calls write, because such a call would take effect before
+    earlier calls.
 
     Attributes:
         taken: how many of the pending calls are known here.
@@ -49,7 +50,7 @@ class PendingRows:
         Args:
             call: the name of the call that runs at once.
             row: its row key; in a wide row, the object key.
-            beside_updates: whether pending updates of the row do not matter.
+            beside_updates: whether the call is allowed while updates of the row are pending.
         """
         pending = self._known.get(schema.registry_keys, {}).get(row)
         if pending is not None and not (beside_updates and pending is UpdateFields):

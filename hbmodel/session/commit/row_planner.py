@@ -1,4 +1,4 @@
-"""The planner that writes the rows of a table: the one place that decides, by what the registry says, how rows are
+"""The planner that writes the rows of a table: the only place that decides, from the registry's entry, how rows are
 written.
 """
 

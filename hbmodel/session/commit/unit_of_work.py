@@ -156,8 +156,8 @@ class UnitOfWork:
 
     @property
     def pending_rows(self) -> PendingRows:
-        """The rows of the pending calls. Only the calls since the last look are gone through, so that a session that
-        only collects writes pays nothing.
+        """The rows of the pending calls. Each look examines only the calls that were added since the previous one, so a
+        session that only collects writes has no extra cost.
         """
         waiting = self._waiting if self._committing else self._pending
         self._rows.take(waiting[self._rows.taken :])
@@ -317,7 +317,8 @@ class UnitOfWork:
             self._run_batch(current)
             return
         if current.schema.salt.random:
-            # One key may have rows in several buckets, of which the newest counts. So the next must get a later time.
+            # One key may have rows in several buckets, and only the newest counts. So the next row must get a later
+            # time.
             let_tick_pass()
         for owner, outcome in zip(current.owners, running.outcomes or (), strict=True):
             owner.settle(current.reported(outcome) if current.restarted else outcome)
@@ -374,7 +375,8 @@ class UnitOfWork:
         """Leaves the work after the acknowledgement of a batch to the next commit, unless it would fail again.
 
         This work deletes old index entries, which reads never return, and verifies new entries, for which reads get the
-        row until then. Both have the timestamp of their write, so the work is as right at the next commit as now.
+        row until then. Both have the timestamp of their write, so it does no harm to do the work at the next commit
+        instead.
         """
         log.warning("index entries of table %s could not be brought up to date: %s", table, error.message)
         if not isinstance(error, LASTING):

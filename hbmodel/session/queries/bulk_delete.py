@@ -41,7 +41,7 @@ class BulkDelete:
         """Deletes all items and returns their number.
 
         Raises:
-            QueryError: the query selects fields, reads as of a time, or leaves out rows in silence.
+            QueryError: the query selects fields, reads as of a time, or leaves out rows without reporting them.
             PartialWrite: an error occurred after something was deleted; `deleted` is the number of objects known to be
                 deleted.
         """
@@ -52,8 +52,8 @@ class BulkDelete:
             raise QueryError("delete() deletes the current objects: leave out as_of().", table=schema.table)
         if terms.on_unreadable is leave_out:
             raise QueryError(
-                "delete() deletes every item, so it leaves out no row in silence: give on_unreadable() a function, "
-                "which hears of each row that is kept.",
+                "delete() deletes every item, so it does not silently leave out rows: give on_unreadable() a "
+                "function, which is called for each row that is kept.",
                 table=schema.table,
             )
         names = schema.layout.names

@@ -237,7 +237,7 @@ class QueryRunner:
             query_plan, binding = self._planned(terms)
             skipped = self._skipped_by_keys(terms, query_plan)
         else:
-            # at worst older than the binding of the plan: then the query is planned once more
+            # if it is older than the binding of the plan, the query is only planned once more
             binding = self._bind(terms.schema)
             token, query_plan = self.token(terms, at, backwards)
         return self._reading(terms, query_plan, binding).result(
@@ -275,7 +275,9 @@ class QueryRunner:
         return max(0, self._reading(terms, query_plan, binding).result(count_items) - terms.offset)
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
-        """The first item for each key, which holds a value of each of the fields; None for a key without an item."""
+        """The first item for each key, or None if a key has no item. A key consists of one value for each of the
+        fields.
+        """
         firsts: dict[Key, Any] = {}
         if terms.loading and terms.on_unreadable is not None:
             return self._loaded_firsts(terms, fields, keys)

@@ -79,7 +79,7 @@ class TwoTableQueries:
                 return result
 
     def _reported(self, terms: QueryTerms, read: Callable[[QueryTerms], T]) -> T:
-        """The same; each row that cannot be read is reported once, however often the read is repeated."""
+        """Like `_whole`, but each row that cannot be read is reported only once, even if the read is repeated."""
         report = terms.on_unreadable
         if report is None or report is leave_out:
             return self._whole(terms, lambda: read(terms))

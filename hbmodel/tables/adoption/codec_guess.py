@@ -23,14 +23,14 @@ _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 @frozen
 class CodecGuess:
-    """A codec, and what speaks for it.
+    """A guessed codec, and the evidence for it.
 
     Attributes:
         annotation: the type of the values, as source text.
         text: the codec, as source text.
         codec: the codec itself.
-        likely: whether the format speaks for itself, given enough examples.
-        reason: what speaks for it, in a few words.
+        likely: whether the format is unmistakable, given enough examples.
+        reason: the evidence for it, in a few words.
     """
 
     annotation: str

@@ -35,7 +35,7 @@ class _About:
     Attributes:
         what: what was found.
         do: what to declare or to do instead.
-        note: whether it is worth knowing, but no reason not to adopt the table.
+        note: whether it is only information, and does not prevent the adoption of the table.
     """
 
     what: str
@@ -129,11 +129,11 @@ class Finding:
     Attributes:
         kind: what was found, such as `value`; the page on external tables lists all kinds.
         subject: the field, or else the column or family, as text; None if the finding concerns whole rows.
-        count: in how many of the sampled objects; of the cells for `qualifier`, `undeclared`, `future`,
-            `no-milliseconds` and `system-cell`.
+        count: the number of sampled objects that have it; for `qualifier`, `undeclared`, `future`, `no-milliseconds`
+            and `system-cell`, the number of cells.
         key: the row key of the first one that was read; None for a finding that concerns a family.
-        found: the bytes in question of the first one, at most 64 of them, or None.
-        detail: what is known about the first one besides, such as the message of the codec.
+        found: the bytes that do not fit, from the first example, at most 64 of them, or None.
+        detail: more about the first example, such as the message of the codec.
     """
 
     kind: Kind

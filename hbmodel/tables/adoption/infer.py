@@ -22,7 +22,7 @@ ROWS: Final = 1_000
 
 @frozen
 class InferredField:
-    """A field of a proposed model, and what speaks for it.
+    """A field of a proposed model, and the evidence for it.
 
     Attributes:
         name: the name of the attribute.
@@ -30,7 +30,7 @@ class InferredField:
         annotation: the type of its values, as source text.
         codec: the codec, as source text, such as `java.Long`.
         confidence: `likely` or `unsure`.
-        reason: what speaks for the guess, in a few words.
+        reason: the evidence for the guess, in a few words.
         example: the bytes of the first value that was read, at most 64 of them.
     """
 

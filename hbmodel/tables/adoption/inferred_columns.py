@@ -32,8 +32,8 @@ class _Form:
     """A codec that values may have.
 
     Attributes:
-        test: whether a value looks like it; whether the codec writes it again as it is, is asked besides.
-        reason: what speaks for it.
+        test: whether a value looks like it. In addition, the codec must write the value with the same bytes.
+        reason: the evidence for it.
     """
 
     annotation: str

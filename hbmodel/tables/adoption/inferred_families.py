@@ -92,7 +92,7 @@ class SampledColumns:
             profile.add(cell.value)
 
     def chosen(self) -> Chosen:
-        """The columns to declare. There is none only if none of the sampled ones can be declared."""
+        """The columns to declare. The result is empty only if none of the sampled columns can be declared."""
         notes = ["some rows have more cells than were read: columns at their ends may be missing"] if self.cut else []
         columns: list[ColumnFound] = []
         rare: list[ColumnFound] = []

@@ -47,7 +47,7 @@ class InferredKey:
     Attributes:
         parts: the fields in key order, each with its name and an example.
         salt: the salt before them as source text, or None.
-        note: what else is to be said about the beginning of the keys, or None.
+        note: a remark about the beginning of the keys, or None.
     """
 
     parts: Sequence[tuple[str, CodecGuess, bytes]]
@@ -91,7 +91,7 @@ def _salt(keys: Sequence[bytes]) -> tuple[str, int] | None:
 
 
 def _perhaps_salted(keys: Sequence[bytes]) -> str | None:
-    """What to say of keys with a short prefix that takes few values and has nothing to do with what follows."""
+    """The remark about keys whose short prefix has few values and does not depend on the rest of the key."""
     for width in range(1, LONGEST_PREFIX + 1):
         counts = Counter(key[:width] for key in keys)
         share = len(keys) / len(counts)
@@ -159,7 +159,7 @@ def _guesses(keys: Sequence[bytes]) -> Sequence[CodecGuess]:
 
 
 def _number(keys: Sequence[bytes], width: int) -> CodecGuess | None:
-    """What keys of one width are if they are numbers."""
+    """The fields of keys of one width, if the keys are numbers."""
     enough = len(keys) >= ENOUGH
     if width <= WIDEST_NUMBER and all(map(DECIMAL.fullmatch, keys)):
         codec: Codec[Any] = DecimalText(width)

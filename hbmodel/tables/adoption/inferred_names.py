@@ -1,4 +1,4 @@
-"""Names for the class and the fields of a proposed model, made from those of a table and its columns."""
+"""Names for the class and the fields of a proposed model, made from the names of a table and its columns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FieldNames:
     _taken: set[str] = field(factory=set)
 
     def name(self, wanted: str) -> str:
-        """The name, with a number behind it if it is taken."""
+        """The name, followed by a number if it is taken."""
         name, number = wanted, 2
         while name in self._taken:
             name, number = f"{wanted}_{number}", number + 1

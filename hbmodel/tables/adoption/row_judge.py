@@ -176,7 +176,7 @@ class RowJudge:
         self._count("objects" if readable else "unreadable")
 
     def _key(self, row: bytes, place: bytes) -> bool:
-        """Whether the key can be read; in a wrong bucket it cannot."""
+        """Whether the key can be read, which is not possible if its bucket is wrong."""
         schema, found = self.schema, self.collected
         width, salt = schema.salt.width, schema.salt
         try:

@@ -23,7 +23,7 @@ class Judgement:
 
 
 def judge_sample(store: Store, schema: TableSchema, count: int, *, has_system_cells: bool) -> Judgement:
-    """Judges about so many rows of the model's table.
+    """Judges about this number of rows of the model's table.
 
     Args:
         has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.

@@ -24,7 +24,7 @@ WIDTH = 24
 
 
 def sampled_rows(store: Store, table: str, count: int) -> Iterator[Row]:
-    """About so many rows, each once. If the table has fewer rows, all of them.
+    """About the given number of rows, each once, or all rows if the table has fewer.
 
     Each region contributes its first rows, its last ones, and rows that follow keys which are evenly spread between
     these. If there are more regions than rows to read, only some of the regions are read, evenly spread over the table.
@@ -69,7 +69,7 @@ def _read(store: Store, table: str, rows: KeyRange, limit: int, *, backwards: bo
 
 
 def _spread(low: bytes, high: bytes, count: int) -> Sequence[bytes]:
-    """So many keys from `low` on, evenly spread below `high`."""
+    """The given number of keys, from `low` on, evenly spread below `high`."""
     common = next((at for at, (one, other) in enumerate(zip(low, high, strict=False)) if one != other), len(low))
     first, last = (int.from_bytes(key[common : common + WIDTH].ljust(WIDTH, b"\x00")) for key in (low, high))
     step = (last - first) / (count + 1)

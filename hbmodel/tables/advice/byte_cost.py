@@ -45,7 +45,7 @@ class NameCost:
 
     Attributes:
         name: `family:qualifier`, or `family:` for the name of the family.
-        bytes: length of the name; for a qualifier without the key fields in front of it.
+        bytes: length of the name; for a qualifier, without the key fields before it.
         cells: the number of cells of the sample that have the name.
         saved: bytes per million objects that a name of one byte would save.
     """

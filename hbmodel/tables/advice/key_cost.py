@@ -152,7 +152,9 @@ _ADDRESSES = (IPv4Address, IPv6Address)
 
 
 def _first_values(kind: type) -> Iterable[Any]:
-    """Values among which is one with the fewest bytes, for any codec of the type whose length varies."""
+    """Candidates for the shortest value: whichever codec of variable length the type has, one of these values takes the
+    fewest bytes.
+    """
     if issubclass(kind, Enum):
         return kind
     return {str: ("", "0"), bytes: (b"", b"0"), Decimal: (Decimal(),)}.get(kind, ())

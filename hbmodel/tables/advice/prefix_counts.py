@@ -70,7 +70,7 @@ def prefix_counts(schema: TableSchema, store: Store, count: int = SAMPLE) -> tup
     for index in schema.indexes.values():
         try:
             counts += _counted(index.name, store, index.table, index.layout, index.salt.width, (), count)
-        except TableNotFound:  # the index is declared and not built
+        except TableNotFound:  # the index is declared, but not built
             continue
     return tuple(counts)
 

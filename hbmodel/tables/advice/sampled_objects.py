@@ -1,4 +1,4 @@
-"""Reads a sample of the objects of a model, without rows that are no objects or cannot be read."""
+"""Reads a sample of the objects of a model, without rows that are not objects or cannot be read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SampledObjects:
 def sampled_objects(schema: TableSchema, store: Store, count: int = SAMPLE) -> SampledObjects:
     """The first objects of some regions.
 
-    The names of the ids of a dictionary are not looked up.
+    The ids of a dictionary are not translated to names.
 
     Args:
         count: the maximum number of rows that are read.

@@ -80,8 +80,8 @@ def adopt(
 
     Rows from the start, the middle and the end of every region are read, with at most 1,000 cells each. Keys and cells
     are decoded as the model declares and encoded again; the bytes must be the same. Salt buckets are computed anew.
-    Rows, cells and qualifiers that the model does not explain are counted, and so are timestamps that puts of hbmodel
-    would not be newer than. The names of the ids of a dictionary are not looked up.
+    Rows, cells and qualifiers that do not fit the model are counted, and so are cells with timestamps that later puts
+    by hbmodel would not exceed. The ids of a dictionary are not translated to names.
 
     The table itself is only read. If a finding is left that is neither a note nor accepted, nothing is registered.
 

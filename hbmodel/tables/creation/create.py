@@ -117,7 +117,7 @@ def create_tables(
 ) -> Creation:
     """Creates the namespaces, registry table, index tables and primary tables that the models need and the store lacks.
 
-    Repeating it is safe, also after a crash and while another program does the same. An index that is declared on an
+    Repeating it is safe, even after a crash or while another program does the same. An index that is declared on an
     existing table is registered as absent: it must be built before queries can use it. If the family options of an
     existing table differ, they are not changed but reported, also to the logger `hbmodel`; `alter` changes them.
     Regions of a new table that can hold no key are reported in the same way.
@@ -159,7 +159,7 @@ def create_tables(
 def planned(
     store: Store, models: Sequence[Declared], splits: SplitsOption, catalog: Registry, *, create_external: bool = False
 ) -> Sequence[Plan]:
-    """What is to be created and registered; raises the errors of `create_tables`, and changes nothing."""
+    """Plans what to create and register; raises the errors of `create_tables`, and changes nothing."""
     if not models:
         raise DeclarationError("Give the models whose tables are to be created: create_tables(store, Model).")
     named, ids = models_and_ids(models)
@@ -246,7 +246,7 @@ class Plan:
 
     @classmethod
     def of(cls, store: Store, planned: Sequence[DeclaredTable], catalog: Registry, create_external: bool) -> Self:
-        """The plan for these tables; raises the errors of `create_tables` for what contradicts live tables."""
+        """The plan for these tables; raises the errors of `create_tables` if the plan contradicts live tables."""
         existing = set(store.tables())
         entries = registrations(planned, catalog, existing)
         planned = [as_registered(table, entries) for table in planned]
@@ -296,7 +296,7 @@ class Plan:
                     )
 
     def carry_out(self, store: Store, catalog: Registry) -> Iterator[TableOutcome]:
-        """Creates and registers everything; returns what became of each table."""
+        """Creates and registers everything; returns the outcome for each table."""
         for namespace in self.namespaces:
             with suppress(NamespaceExists):  # another program was faster
                 store.create_namespace(namespace)
@@ -441,7 +441,9 @@ def _index_differences(binding: Binding) -> list[Difference]:
 
 
 def _check_index_tables(store: Store, binding: Binding, existing: Collection[str]) -> None:
-    """Refuses a live index whose table was dropped. Created again, the table would be empty and hide every row."""
+    """Refuses a live index whose table was dropped. If the table were created again, it would be empty, and the index
+    would hide every row.
+    """
     missing = [index for index in binding.written if index.table not in existing]
     if not missing:
         return

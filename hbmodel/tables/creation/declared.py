@@ -114,8 +114,8 @@ def index_families(schema: TableSchema, index: Index) -> list[Family]:
 def _check_shared(schemas: Sequence[TableSchema]) -> None:
     """Raises `SchemaMismatch` if two models of one table share a family or an index name.
 
-    A delete removes the model's families of a row, or the whole row of an entry, and with them what another model has
-    there.
+    A delete removes the model's families of a row, or the whole row of an entry, which would include the cells of the
+    other model.
     """
     for at, one in enumerate(schemas):
         for other in schemas[at + 1 :]:

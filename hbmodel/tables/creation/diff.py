@@ -165,8 +165,9 @@ def _seconds(ttl: int | None) -> str:
 class Diff:
     """The differences between live tables and models; falsy if there are none.
 
-    Printed, it has one line for each difference. `alter` creates what has a `+`, changes what has a `~`, changes what
-    has a `-` only with `lossy=True`, leaves what has a `=`, and refuses to change anything if a line has a `!`.
+    Printed, it has one line for each difference. The first character says what `alter` does: `+` it creates this, `~`
+    it changes this, `-` it changes this only with `lossy=True`, `=` it leaves this. If any line has a `!`, it refuses
+    to change anything.
     """
 
     differences: Sequence[Difference]
@@ -321,7 +322,9 @@ def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]
 def _unmapped_families(
     store: Store, table: DeclaredTable, catalog: Registry, existing: Collection[str]
 ) -> Iterator[Difference]:
-    """Families of a live table that neither these models nor registered ones map: deletes leave the cells in them."""
+    """Families of a live table that belong neither to these models nor to registered ones: deletes leave the cells in
+    them.
+    """
     mapped = {family.name for family in table.families}
     live = [family.name for family in store.families(table.name) if family.name not in mapped]
     registered = catalog.families_of(table.name) if live and catalog.table in existing else set()
@@ -339,8 +342,8 @@ def _unmapped_columns(
     entries: Mapping[TableSchema, Registration | None],
     sample: int,
 ) -> Iterator[Difference]:
-    """Columns in sampled rows that neither these nor other registered models declare, and required columns that rows
-    lack.
+    """Columns in sampled rows that neither these nor other registered models declare, and required columns that are
+    missing.
     """
     others = registered_others(catalog, table.schemas)
     if others is None:
@@ -447,7 +450,9 @@ def _compare_entry(
 
 
 def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Difference]:
-    """Indexes that have other names in the registry, ambiguous ones, and those whose names belong to other indexes."""
+    """Indexes that have other names in the registry, ambiguous indexes, and indexes whose names belong to other
+    indexes.
+    """
     matched = match_indexes(schema, entry)
     for name, state in sorted(matched.states.items()):
         if renamed_index(schema.indexes[name], state) is not None and (
@@ -508,7 +513,7 @@ def _taken_index_table(
 
 
 def _compare_index(table: DeclaredTable, entry: Registration | None, existing: Collection[str]) -> Iterator[Difference]:
-    """What differs in an index of a live primary table."""
+    """The differences in one index of a live primary table."""
     index, schema = table.index, table.schemas[0]
     if index is None:
         return

@@ -27,8 +27,8 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
     Tables that no longer exist are skipped, so the call can be repeated after a crash. Namespaces and the registry
     table remain, and so do the tables of `external` models, which belong to other programs. Programs that still use the
     tables get `TableNotFound`. But if the tables are created again before the lease of such a program is over
-    (`Session`, a minute by default), it still writes by the old entry, and these writes may be lost. So stop such
-    programs, or wait for one lease, before `create_tables`.
+    (`Session`, a minute by default), its writes still follow the old entry, and may be lost. So stop such programs, or
+    wait for one lease, before `create_tables`.
 
     Args:
         store: the store that holds the tables.
@@ -68,9 +68,9 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
             entry = catalog.read(schema)
             _check_at_rest(schema, entry)
         index_tables.update(dict.fromkeys(_index_tables(store, catalog, schema, entry, existing)))
-    # Primary tables are deleted first: without rows, an index lacks nothing, so `create_tables` would be right after a
-    # crash too. In any other order, a crash could leave rows whose registered indexes are gone or not empty. The
-    # registry's entry is deleted last, because a repeated call needs it to find the live index tables.
+    # Primary tables are deleted first: without rows, an index lacks no entries, so even after a crash `create_tables`
+    # would leave consistent tables. In any other order, a crash could leave rows whose registered indexes are gone or
+    # not empty. The registry's entry is deleted last, because a repeated call needs it to find the live index tables.
     own = dict.fromkeys(schema.table for schema in schemas if not schema.external)
     dropped = [table for table in [*own, *index_tables] if table in existing]
     for table in dropped:

@@ -1,4 +1,4 @@
-"""Tells which of the declared tables exist, and under which names."""
+"""Finds out which of the declared tables exist, and under which names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def missing_namespaces(store: Store, tables: Iterable[str], existing: Collection
         return []
     try:
         return sorted(needed - set(store.namespaces()))
-    except CapabilityError:  # creating the first table tells whether one is missing
+    except CapabilityError:  # creating the first table shows whether a namespace is missing
         return []
 
 
@@ -69,7 +69,7 @@ def needs_creation(table: DeclaredTable, existing: Collection[str]) -> bool:
 
 
 def unregistered_index(schema: TableSchema, existing: Collection[str], catalog: Registry) -> Index | None:
-    """An index whose table exists beside the primary table although no entry knows it, or None.
+    """An index whose table exists next to the primary table although the registry has no entry for it, or None.
 
     The tables were registered in another registry, or are copies. If they were registered again here, writes would not
     update the index.

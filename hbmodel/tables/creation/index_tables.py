@@ -22,7 +22,7 @@ NOT_ITS_TABLE = (
 
 
 def may_be_taken(store: Store, catalog: Registry, schema: TableSchema, index: Index, table: str) -> bool:
-    """Whether an existing table may become that of an index: it is not registered, has the right families, and is
+    """Whether an existing table may become the table of an index: it is not registered, has the right families, and is
     empty.
 
     A call that was killed while it created the index leaves such a table.
@@ -51,7 +51,7 @@ def has_rows(store: Store, table: str) -> bool:
 
 
 def check_index_table(store: Store, catalog: Registry, schema: TableSchema, index: Index, table: str) -> None:
-    """Raises `SchemaMismatch` if an existing table is not that of the index, and may not become it."""
+    """Raises `SchemaMismatch` if an existing table is not the table of the index, and may not become it."""
     if may_be_taken(store, catalog, schema, index, table):
         return
     # The registry is read after the rows: another program may have registered the table before it wrote them.
@@ -74,7 +74,7 @@ def check_index_tables(
 
 
 def unused(store: Store, catalog: Registry, place: TableSchema | RegistryKey, tables: Iterable[str]) -> list[str]:
-    """Those of the tables begun for an index of a model that exist, are empty, and belong to no other model."""
+    """Of the tables begun for an index of a model, those that exist, are empty, and belong to no other model."""
     tables = list(tables)
     existing = set(store.tables()) if tables else set[str]()
 

@@ -100,7 +100,7 @@ def _leading_bytes(layout: KeyLayout, alphabet: bytes | None) -> tuple[bytes, in
     """The bytes that the packed leading field can hold, after its marker for None if it has one, and the byte that
     ends it, or None.
 
-    Any byte may follow the ending byte, be it the terminator or a part of the value.
+    Any byte may follow the ending byte, whether it is the terminator or a part of the value.
     """
     leading = layout.fields[0]
     if isinstance(alphabet, str):
@@ -172,7 +172,9 @@ def first_key(
 
 
 def _raised(prefix: bytes, key: bytearray, wanted: int, allowed: Sequence[int], length: int) -> bytes | None:
-    """The next larger string if a byte cannot be matched: that byte is raised, or the last before it that can be."""
+    """The next larger string if a byte cannot be matched: that byte is increased, or else the last byte before it that
+    can be increased.
+    """
     while True:
         larger = next((byte for byte in allowed if byte > wanted), None)
         if larger is not None:

@@ -97,7 +97,7 @@ class _Run:
 
 def _share(runs: Sequence[_Run], length: int) -> float | None:
     """The share of a table's rows, if the rows are spread evenly over `length` keys."""
-    # If the rows are in clusters, a scan from a random key mostly begins in a gap, and the rows behind the gap are much
+    # If the rows are in clusters, a scan from a random key usually begins in a gap, and the rows after the gap are much
     # closer to each other.
     dense = [run.rows / run.length for run in runs if run.rows]
     if len(dense) < 2 or max(dense) > EVEN * min(dense):

@@ -222,15 +222,15 @@ def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecim
 
 
 def _evenly_spread(codec: Codec[Any]) -> tuple[bytes, int] | None:
-    """The bytes that occur at the beginning of the values of a codec that spreads them, each as often as the others,
-    and how many such bytes there are; None for other codecs.
+    """The possible values of the first bytes, for a codec that spreads its values evenly over them, and the number of
+    these bytes; None for other codecs.
     """
     match codec:
         case DigestPrefixed():
             return HEX_TEXT if codec.hex else ANY_BYTE, codec.length
         case ReversedDigits():
             return DECIMAL_TEXT, codec.width
-        case Reversed() if codec.python_type in {int, datetime}:  # whose last bytes are spread evenly
+        case Reversed() if codec.python_type in {int, datetime}:  # its last bytes are spread evenly
             return ANY_BYTE, codec.width
     return None
 
@@ -260,7 +260,7 @@ def _spread(schema: TableSchema, leading: KeyField, alphabet: bytes, width: int,
 
 
 def _hex_prefix(schema: TableSchema, layout: KeyLayout, n: int, splits: Hexadecimal) -> bytes:
-    """The n-th split key: as few hex digits as make the shares equal within a percent or two."""
+    """The n-th split key: with just enough hex digits to make the shares equal within a percent or two."""
     leading = layout.fields[0]
     if leading.codec.python_type is not str or leading.desc or leading.nullable:
         raise DeclarationError(
@@ -286,7 +286,7 @@ def _hex_prefix(schema: TableSchema, layout: KeyLayout, n: int, splits: Hexadeci
 
 
 def _hex_bounds(splits: Hexadecimal, digits: int) -> tuple[int, int]:
-    """The smallest and the largest number of so many digits."""
+    """The smallest and the largest number with this many digits."""
     return int(splits.low.ljust(digits, "0"), 16), int(splits.high.ljust(digits, "f"), 16)
 
 
@@ -295,8 +295,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple[int, int, Any]:
-    """The lowest and the highest value of the leading field as whole numbers, and a function that makes a value of
-    such a number.
+    """The lowest and the highest value of the leading field as whole numbers, and a function that turns such a number
+    into a value.
     """
     kind = codec.python_type
     low, high = splits.low, splits.high
@@ -341,7 +341,7 @@ def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple
 
 
 def _storable(codec: Any, value: bytes) -> bytes:
-    """The value; if the codec pads values, without the zeros at its end, since it is then stored as the same bytes."""
+    """The value; if the codec pads values, without the zeros at its end, because the stored bytes are the same."""
     try:
         codec.encode(value)
     except EncodingError:

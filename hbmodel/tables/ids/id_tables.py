@@ -1,5 +1,5 @@
-"""Tables of ids that are declared besides those of models: for sequences, dictionaries, and the dictionaries that
-models' fields use.
+"""Tables of ids, which are declared in addition to the tables of models: for sequences, dictionaries, and the
+dictionaries that models' fields use.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _models_of(dictionary: Dictionary) -> tuple[type[Any], ...]:
 
 
 def opentsdb_dictionaries(declared: Iterable[Declared]) -> list[UidDictionary]:
-    """The given dictionaries of OpenTSDB, and those that the given models' fields use."""
+    """The given OpenTSDB dictionaries, and the ones that the given models' fields use."""
     found: dict[Dictionary, None] = {}
     for each in declared:
         if isinstance(each, Dictionary):

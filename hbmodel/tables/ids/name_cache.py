@@ -19,8 +19,8 @@ class NameCache:
 
     def __init__(self, size: int = CACHED_BYTES) -> None:
         self._left = size
-        # The id by name, and the name by id. They are kept apart because a program that died may have left an id whose
-        # name has another id.
+        # The id by name, and the name by id. They are kept separately because a program that died may have left an id
+        # whose name has another id.
         self._known: dict[tuple[Dictionary, str | int], int | str] = {}
         self._lock = threading.Lock()
         self.checked: set[Dictionary] = set()

@@ -86,7 +86,7 @@ class Names:
         return number
 
     def find(self, dictionary: Dictionary, names: Iterable[str]) -> Mapping[str, int]:
-        """The ids of those names that have one, looked up in as few calls as possible."""
+        """The ids of the names that have an id, looked up in as few calls as possible."""
         ids: dict[str, int] = {}
         missing: list[str] = []
         _dictionary(dictionary)

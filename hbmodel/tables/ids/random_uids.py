@@ -1,4 +1,4 @@
-"""Assigns random ids: what a protocol takes from a counter is drawn instead."""
+"""Assigns random ids: the numbers that a protocol takes from a counter are drawn at random instead."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class IdSequence:
 
     A program reserves ids in blocks, each with one increment of a counter. So the ids of one program increase, but ids
     from several programs are not in chronological order. There are gaps: ids that are left in a program's block when it
-    ends are never given, nor are those of a block if the answer to its increment was lost.
+    ends are never given. The same holds for all ids of a block if the answer to its increment was lost.
     `hb.create_tables(store, sequence)` creates the table.
 
     Args:

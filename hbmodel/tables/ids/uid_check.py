@@ -25,7 +25,9 @@ FAMILIES = (Family(IDS.encode()), Family(NAMES.encode()))
 
 @frozen
 class UidDifference:
-    """What a table has instead of what a dictionary of OpenTSDB declares; `live` is None where it is missing."""
+    """A difference between a table and the declaration of an OpenTSDB dictionary; `live` is None if something is
+    missing.
+    """
 
     what: str
     declared: Any
@@ -74,7 +76,7 @@ def check_uid_table_exists(dictionary: UidDictionary, existing: Collection[str])
     """Raises `TableNotFound` if OpenTSDB has not created the table."""
     if dictionary.table not in existing:
         raise TableNotFound(
-            "OpenTSDB's table of ids does not exist: correct the name of the table. If OpenTSDB is not to create it, "
+            "OpenTSDB's table of ids does not exist: correct the name of the table. If OpenTSDB will not create it, "
             "call hb.create_tables(..., create_external=True).",
             table=dictionary.table,
             known=get_close_matches(dictionary.table, existing) or sorted(existing)[:TABLES_SHOWN],

@@ -1,12 +1,13 @@
-"""Work on a table that programs share: they take key ranges from the registry, and note there how far each range is.
+"""Work on a table that programs share: they take key ranges from the registry, and record there the progress of each
+range.
 
 Each piece of work has one row in the registry: row key 01 `<table>` 00 `<family>` 00 `<index>` 00 `<work>`. `m:ranges`
-holds the ranges, `m:r<number>` the state of each: who has taken it until when, the next row to do, what was counted.
-If the work is done once more, `m:ranges` has the number of the attempt, and the states of the ranges are in
-`m:r<number>.<attempt>`. Every change is a check-and-put on what was read. A program that crashes loses its work since
-the last checkpoint of its range; its claim expires, and another program continues from the checkpoint.
+holds the ranges, `m:r<number>` the state of each: who has taken it, until when, the next row, and the counts. If the
+work is repeated, `m:ranges` has the number of the attempt, and the states of the ranges are in `m:r<number>.<attempt>`.
+Every change is a check-and-put on what was read. A program that crashes loses its work since the last checkpoint of its
+range; its claim expires, and another program continues from the checkpoint.
 
-Source of the technique: the range sets that online index builds of the FoundationDB Record Layer keep.
+The technique is that of the range sets in online index builds of the FoundationDB Record Layer.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Counts:
 
     @classmethod
     def of_json(cls, data: Mapping[str, Any]) -> Counts:
-        """Reads the counts from `as_json`; what a newer version has added is left out."""
+        """Reads the counts from `as_json`; ignores what a newer version has added."""
         counts: dict[str, Any] = {name: int(data.get(name, 0)) for name in _NUMBERS}
         counts |= {name: tuple(tuple(sample) for sample in data.get(name, ())) for name in _LISTS}
         return cls(**counts)
@@ -99,7 +100,7 @@ _LISTS = ("samples", "duplicated")
 
 
 class ClaimLost(Exception):
-    """Another program has taken the range in the meantime; the work that was done in it does no harm."""
+    """Another program has taken the range in the meantime; the work already done in it does no harm."""
 
 
 @define
@@ -108,7 +109,7 @@ class RangeClaim:
 
     Attributes:
         range: the part of the range that is still to be done.
-        counts: what all programs together have counted in the range.
+        counts: the counts of all programs together in the range.
     """
 
     range: KeyRange
@@ -137,7 +138,7 @@ class RangeClaim:
 
 @frozen
 class Progress:
-    """How far a piece of work has come.
+    """The progress of a piece of work.
 
     Attributes:
         ranges: how many ranges there are.
@@ -173,7 +174,9 @@ class SharedRanges:
     owner: str = field(factory=lambda: os.urandom(8).hex())
 
     def begin(self, ranges: Sequence[KeyRange]) -> None:
-        """Writes the ranges to the registry, unless another program has done so; then the other program's are used."""
+        """Writes the ranges to the registry, unless another program has done so; then the other program's ranges are
+        used.
+        """
         self._plan(None, ranges, 0)
 
     def begin_again(self, progress: Progress, ranges: Sequence[KeyRange]) -> None:
@@ -242,7 +245,7 @@ class SharedRanges:
         Args:
             ranges: returns the ranges into which the work is divided, if no program has begun it.
             goes_on: called before each step with the progress, or with None if no program has begun the work; returns
-                whether to go on.
+                whether to continue.
             through: works on a range to its end. If it raises `ClaimLost`, the range is left to another program.
         """
         while goes_on(progress := self.progress()):
@@ -257,7 +260,7 @@ class SharedRanges:
                     through(claim, progress)
 
     def write(self, column: bytes, current: bytes | None, at: bytes, counts: Counts, done: bool) -> bytes:
-        """Changes the state of a range from `current`; raises `ClaimLost` if its state is not `current` any more."""
+        """Changes the state of a range from `current`; raises `ClaimLost` if its state is no longer `current`."""
         until = self.now() + self.life
         value = canonical_json({**counts.as_json, "at": at.hex(), "owner": self.owner, "until": until, "done": done})
         with suppress(UnknownOutcome):
@@ -268,7 +271,7 @@ class SharedRanges:
         raise ClaimLost
 
     def _planned(self, cells: Mapping[bytes, bytes]) -> tuple[list[KeyRange], int]:
-        """The ranges, and how often the work was begun again."""
+        """The ranges, and the number of times that the work was begun again."""
         if RANGES not in cells:
             return [], 0
         with work_of(self.row, self.registry):

@@ -52,9 +52,9 @@ def build_index(
     another call at the same time, or the next one, finishes its work.
 
     Programs may write in the meantime. Their sessions maintain the index once they have noticed the change of the
-    registry. So the build first waits for the programs that may still write by what the registry said before; on a
-    table without any index it waits up to three times. `progress` names these programs. Then every row gets its entry.
-    Queries may use the index after every row has been checked for its entry.
+    registry. So the build first waits for the programs whose writes may still follow the earlier state of the registry;
+    on a table without any index it waits up to three times. `progress` names these programs. Then every row gets its
+    entry. Queries may use the index after every row has been checked for its entry.
 
     Args:
         store: the store that holds the tables.
@@ -134,9 +134,9 @@ def drop_index(
 ) -> list[str]:
     """Drops an index while programs read and write; returns the dropped tables.
 
-    The model need not declare the index any more. Queries stop using it within a lease; on every store, the call waits
-    that long (`readers`). Then writes stop maintaining it. Its table is dropped once no program may still write by what
-    the registry said before (`writers`, which `progress` names). If a call is killed, the next one finishes its work.
+    The model does not have to declare the index. Queries stop using it within a lease; the call waits that long on
+    every store (`readers`). Then writes stop maintaining it. Its table is dropped once no program's writes may still
+    follow the earlier state (`writers`, which `progress` names). If a call is killed, the next one finishes its work.
     If the index is built again, it starts with an empty table of another name.
 
     Args:

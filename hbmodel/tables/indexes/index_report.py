@@ -85,7 +85,7 @@ class IndexReport:
         deleted: stale entries and bare marks that were deleted.
         unclaimed: rows whose value in a unique index is not claimed for them.
         unheld: claims for rows that do not have the value, older than the grace time.
-        released: claims of values that were given up; these claims stay in the table.
+        released: claims of values that were given up; these claims remain in the table.
         claimed: values that were claimed for their rows.
         freed: claims without rows that were released.
         sampled: whether only a part of the table was checked.

@@ -1,8 +1,8 @@
-"""Leads an index through its states in the registry, step by step, and waits before each step as long as is needed.
+"""Leads an index through its states in the registry, step by step, and waits before each step as long as necessary.
 
-If a next state must not be in use together with the state before the current one, the step waits for the programs that
-may still write by that earlier state, see `other_programs`. If every write checks the registry inside its own
-transaction, only the leases of readers are waited for.
+If the next state must not be in use at the same time as the state before the current one, the step waits for the
+programs whose writes may still follow that earlier state, see `other_programs`. If every write checks the registry
+inside its own transaction, only the leases of readers are waited for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class IndexStates:
     """Changes the states of one index.
 
     Attributes:
-        place: the model, or where the registry keeps it; building needs the model.
+        place: the model, or the key of its row in the registry; building needs the model.
         drain: how long other programs may act on an earlier state.
         wait: waits a part of the time that is left.
         cell: the name of the index's cell in the registry, if the index's name alone is ambiguous.
@@ -66,7 +66,7 @@ class IndexStates:
         return self.place
 
     def registered(self) -> Registration:
-        """What the registry says of the table; raises `SchemaMismatch` if it is not registered."""
+        """The registration of the table; raises `SchemaMismatch` if it is not registered."""
         registration = self.registry.read(self.place)
         if registration is None:
             raise SchemaMismatch(
@@ -77,7 +77,7 @@ class IndexStates:
         return registration
 
     def state(self, registration: Registration) -> IndexState | None:
-        """What the registration says of the index."""
+        """The index as it is registered."""
         if self.cell is not None:
             return registration.indexes.get(self.cell)
         if isinstance(self.place, TableSchema):
@@ -93,17 +93,18 @@ class IndexStates:
         )
 
     def as_declared(self) -> Registration:
-        """What the registry says of the table; raises `SchemaMismatch` if rows or entries have another layout than the
-        model declares.
+        """The registration of the table; raises `SchemaMismatch` if rows or entries have another layout than the model
+        declares.
         """
         registration = self.registered()
         check_layout(self._schema, registration)
         return registration
 
     def live(self) -> tuple[Registration, IndexState]:
-        """The registration and the state of an index that writers keep.
+        """The registration and the state of an index that writers maintain.
 
-        Raises `IndexUnavailable` if writers do not keep the index, and `SchemaMismatch` if it is declared otherwise.
+        Raises `IndexUnavailable` if writers do not maintain the index, and `SchemaMismatch` if it is declared
+        differently.
         """
         registration = self.as_declared()
         state = self.state(registration)
@@ -118,8 +119,8 @@ class IndexStates:
     def until_building(self, splits: SplitsOption = None) -> Registration:
         """Leads an absent index to the state in which it is built, or finds it in that state or a later one.
 
-        Before its first index, a table's rows have no system cells, so more steps are needed. First sessions learn to
-        set such cells. When all sessions do, they begin to write as on an indexed table (see `RowState`).
+        Before its first index, a table's rows have no system cells, so more steps are needed. First, sessions start to
+        set such cells. When all sessions do so, they begin to write as on an indexed table (see `RowState`).
         """
         schema = self._schema
         while True:
@@ -139,7 +140,8 @@ class IndexStates:
             elif registration.rows == "unindexed":
                 self.registry.change_rows(self.place, registration, "marking")
             elif registration.rows == "marking":
-                # Only writers are waited for: sessions that read by an earlier state recognise a dead marker too.
+                # The step waits only for writers: sessions that still read under an earlier state also recognise a dead
+                # marker.
                 if self._written(registration, ROWS, registration.rows_since, now):
                     self.registry.change_rows(self.place, registration, "adopting" if self._others.gated else "mixed")
             elif state is None or state.state == ABSENT:
@@ -151,8 +153,8 @@ class IndexStates:
                 self._change(registration, state, state=BUILDING)
 
     def _written(self, registration: Registration, cell: bytes, since: int, now: int) -> bool:
-        """Whether no program can still write by what the registry said before a cell was changed; waits a moment if
-        one can.
+        """Whether no program's writes can still follow the registry as it was before a cell was changed; waits a moment
+        if they can.
         """
         return self._others.have_written(registry_row(self.place), registration, cell, since, now)
 
@@ -161,7 +163,7 @@ class IndexStates:
         return OtherPrograms(self.store, self.registry, self.drain, self.wait)
 
     def _create(self, registration: Registration, state: IndexState | None, splits: SplitsOption) -> None:
-        """Creates the index table, under a name that no table of the index has had. Then writers keep its entries."""
+        """Creates the index table, under a name that no table of the index has had. Then writers maintain its entries."""
         schema = self._schema
         index = schema.index(self.name)
         if state is None or not state.entry.get("creating") or not same_entries(index, state):
@@ -197,7 +199,7 @@ class IndexStates:
                 self._delete_tables([state.table])
 
     def _unused(self, names: Sequence[str]) -> list[str]:
-        """Those of the tables begun for the index that exist and are empty."""
+        """Of the tables begun for the index, those that exist and are empty."""
         return unused(self.store, self.registry, self.place, names)
 
     def _delete_tables(self, names: Sequence[str]) -> list[str]:
@@ -229,8 +231,9 @@ class IndexStates:
     def drop(self) -> list[str]:
         """Leads an index to the state absent and drops its tables; returns their names.
 
-        First queries stop using the index, then writes stop keeping it, and then the table is deleted. In any other
-        order a session would read an index that other sessions do not keep, or write into a table that is gone.
+        First, queries stop using the index, then writes stop maintaining it, and then the table is deleted. In any
+        other order, a session would read an index that other sessions do not maintain, or write into a table that is
+        gone.
         """
         self._known()
         self.leave()
@@ -257,7 +260,7 @@ class IndexStates:
         ]
 
     def _known(self) -> IndexState:
-        """What the registry says of the index; raises `UnknownIndex` if it has none of this name."""
+        """The registration of the index; raises `UnknownIndex` if the registry has no index of this name."""
         state = None
         if isinstance(self.name, str):
             registration = self.registered()
@@ -291,7 +294,7 @@ class IndexStates:
                 self._leave(registration, state)
 
     def _leave(self, registration: Registration, state: IndexState) -> None:
-        """Makes an index absent, and notes which of its tables are to be deleted."""
+        """Makes an index absent, and records which of its tables must be deleted."""
         changes: dict[str, Any] = {
             "state": ABSENT,
             "dropping": False,

@@ -94,7 +94,7 @@ class Sweeps:
         index: the index that the work is for, with its live table.
         report: called with the progress, or None.
         claim_life: seconds after which a range is taken from a program that stops responding.
-        then: the sweeps to use once all rows are adopted; None if they are adopted already.
+        then: the sweeps to use once all rows are adopted; None if all rows are adopted already.
         claims: the claims of a unique index; None for any other.
         look: seconds between two checks of the index state.
     """
@@ -194,9 +194,9 @@ class Sweeps:
                 return
 
     def _current(self) -> Sweeps:
-        """These sweeps, or if another build has adopted all rows, those that take only rows with system cells.
+        """These sweeps, or if another build has adopted all rows, the sweeps that use only rows with system cells.
 
-        After that, a row without such cells is what late writes have left of a deleted row.
+        After the adoption, a row without such cells is a fragment that late writes have left of a deleted row.
         """
         if self.then is not None:
             registration = self.registry.read(self.indexer.schema)

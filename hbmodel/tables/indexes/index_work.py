@@ -82,8 +82,8 @@ def check_times(times: object) -> None:
 
 
 def waiting(progress: Report | None) -> Waited:
-    """A function that waits for a part of the time that is left, after it has reported this time and who is waited
-    for.
+    """A function that waits for a part of the time that is left, after it has reported this time and the programs that
+    the work waits for.
     """
 
     def wait(seconds: float, whom: Awaited, writers: Sequence[str]) -> None:
@@ -110,7 +110,7 @@ class _Tally:
 
 @frozen
 class IndexWork:
-    """One index of one model, with what operations on the index need."""
+    """One index of one model, with the objects that operations on the index need."""
 
     store: Store
     registry: Registry

@@ -51,11 +51,11 @@ class Copying:
 
     Attributes:
         plan: how rows are brought into the other table.
-        planned: makes a new plan from what the registry says at that moment.
-        writes: carries out what is planned.
+        planned: makes a new plan from the registry as it is at that moment.
+        writes: carries out the plan.
         clock: the clock of the server.
         still: raises if the phase in which rows are copied is over.
-        report: called with how far the work has come, or None.
+        report: called with the progress of the work, or None.
         claim_life: seconds after which another program takes over a range if its program has stopped responding.
     """
 
@@ -86,7 +86,7 @@ class Copying:
         return SharedRanges(self.store, self.registry.table, row, self.clock.now, round(self.claim_life * 1000))
 
     def begin_again(self) -> None:
-        """Begins the copying once more if it is done but has left rows out."""
+        """Begins the copying again if it is finished but has left rows out."""
         progress = self.claims.progress()
         if progress is not None and progress.done == progress.ranges and progress.counts.unfinished:
             self.claims.begin_again(progress, self._ranges())
@@ -124,7 +124,7 @@ class Copying:
         return evolve(self, plan=self.planned())
 
     def _carry(self, moved: Sequence[TranslatedRow], since: int) -> bool:
-        """Brings rows into the other table; returns False if that must be planned again.
+        """Brings rows into the other table; returns False if this must be planned again.
 
         Raises:
             IndexUnavailable: a table has an index that the model does not declare.

@@ -69,8 +69,8 @@ def migrate(
     Args:
         store: the store that holds the tables.
         model: the model of the new table, declared with `@hb.model(replaces=...)`.
-        offline: whether programs are refused from the start until the cutover; otherwise they go on reading and
-            writing.
+        offline: whether programs are refused from the start until the cutover; otherwise they continue to read and
+            write.
         rows_per_second: the maximum rate at which each step reads, in rows; None for no limit.
         bytes_per_second: the maximum rate in bytes of keys and cells; None for no limit.
         progress: called regularly with a `MigrationProgress`.

@@ -91,7 +91,7 @@ class MigrationReport:
 
     @property
     def as_json(self) -> Mapping[str, Any]:
-        """The fields, in a form that contains only what JSON has."""
+        """The fields, as values that JSON can represent."""
         indexes = [report.as_json for report in self.indexes]
         return {**asdict(self, recurse=False), "samples": [list(sample) for sample in self.samples], "indexes": indexes}
 

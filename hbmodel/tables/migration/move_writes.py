@@ -1,6 +1,6 @@
 """Writes of a program that moves objects between two tables.
 
-As in a session, each write follows what the registry says of the tables at that time.
+As in a session, each write follows the registry's entries of the tables at that time.
 """
 
 from __future__ import annotations
@@ -122,14 +122,14 @@ class MoveWrites:
         except SchemaMismatch as error:
             raise _Outdated(error.message, **error.details) from error
         if not holds:
-            raise _Outdated("The objects are moved otherwise by now.", table=self._old.table)
+            raise _Outdated("The objects are now moved in another way.", table=self._old.table)
 
     @property
     def _bind(self) -> Callable[[TableSchema], Binding]:
         """A function that returns the binding of a layout.
 
         If the store checks each write inside its transaction (`gated_writes`), the binding is what the registry says.
-        Otherwise it is one by which the program's line on the roll still allows it to write.
+        Otherwise, the binding is one under which the program's line on the roll still allows writes.
         """
         roll = self._roll
         if roll is None:

@@ -17,8 +17,7 @@ READ_OTHERWISE = frozenset((PREPARED, CLOSED, CUT, TURNED, RETURNED))
 
 
 def is_over(registration: Registration, row: bytes, others: OtherPrograms) -> bool:
-    """Whether all programs follow the phase that the registry is in; waits a moment if one may still follow the
-    previous phase.
+    """Whether all programs follow the phase in the registry; waits a moment if one may still follow the previous phase.
 
     Args:
         registration: the registration of the table that the objects come from.
@@ -35,7 +34,7 @@ def is_over(registration: Registration, row: bytes, others: OtherPrograms) -> bo
 
 
 def wait_for(progress: MigrationProgressReport | None, seconds: float, whom: Awaited, writers: Sequence[str]) -> None:
-    """Reports for whom the migration waits, and waits for a part of the seconds that are left."""
+    """Reports which programs the migration waits for, and waits for a part of the seconds that are left."""
     if progress is not None:
         progress(MigrationProgress("waiting", seconds_left=seconds, waits_for=whom, writers=tuple(writers)))
     time.sleep(min(LOOK, seconds))

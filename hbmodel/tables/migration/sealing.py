@@ -30,8 +30,8 @@ class Sealing(Copying):
         return [self._target_of(row) for row in rows if self._way.old(row).live]
 
     def _target_of(self, row: Row) -> TranslatedRow:
-        """The key of a row in the other table, or the error if that table cannot hold the row; if so, the row is not
-        sealed.
+        """The key of a row in the other table, or the error if that table cannot hold the row; in that case the row is
+        not sealed.
         """
         try:
             return TranslatedRow(row.row, None, (), None, self._way.written(row).row)
@@ -64,8 +64,8 @@ class Sealing(Copying):
         return compared
 
     def reopen(self) -> None:
-        """Makes the closed rows of the table ordinary dead rows again. To be called once no program looks into the
-        other table any more.
+        """Makes the closed rows of the table ordinary dead rows again. Call this only when no program reads the other
+        table any more.
         """
         for rows, _ in self._batches():
             current = self

@@ -1,4 +1,4 @@
-"""What errors say if the registry has an entry of a table that does not exist: which call removes the entry."""
+"""Adds advice to errors about tables that are registered but do not exist: which call removes the entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares layouts, as the registry describes them in JSON, and shows as text only what differs between them."""
+"""Compares layouts, as the registry describes them in JSON, and shows only their differences as text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the registry says of two tables when objects move from one into the other: one cell in the row of each.
+"""The registry's record of a migration between two tables: one cell in the row of each.
 
 `m:move` in the row of the old table has the phase, see `protocol.migration`, and the new table; it is changed by
-check-and-put. `m:from` in the row of the new table has the old table, for as long as the new one may not be used alone.
+check-and-put. `m:from` in the row of the new table has the old table, as long as the new table must not be used alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FROM = b"m:from"
 
 @frozen
 class TableMove:
-    """How far the objects of a table have moved.
+    """The progress of the move of a table's objects.
 
     Attributes:
         phase: one of `PHASES`, or of `VERSIONED_PHASES`.
@@ -38,8 +38,8 @@ class TableMove:
 
 
 def read_move(table: str, columns: Mapping[bytes, Cell]) -> TableMove | None:
-    """How far a table's objects have moved according to the registry's row, or None if they do not move; raises
-    `StoreError` for a phase that only a later version knows.
+    """The progress of the move of a table's objects according to the registry's row, or None if they do not move;
+    raises `StoreError` for a phase that only a later version knows.
     """
     cell = columns.get(MOVE)
     if cell is None or not cell.value:

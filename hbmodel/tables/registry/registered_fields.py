@@ -75,7 +75,7 @@ class MatchedIndexes:
 
     @property
     def unknown(self) -> Sequence[IndexState]:
-        """Those of the undeclared indexes that are live."""
+        """The undeclared indexes that are live."""
         return [state for state in self.undeclared if state.state != ABSENT]
 
 
@@ -170,7 +170,8 @@ def renamed_layout(layout: Mapping[str, Any], renames: Collection[Rename]) -> di
 def layout_mismatches(
     schema: TableSchema, layout: Mapping[str, Any], hows: Sequence[How] = ("said",)
 ) -> list[tuple[str, Any, Any]]:
-    """The differences between the layouts of a model and of the registry: what differs, what is declared, what is live.
+    """The differences between the layouts of a model and of the registry: what differs, and the declared and the live
+    value.
 
     Args:
         hows: renames of key fields that are known in these ways do not count as differences.
@@ -183,7 +184,7 @@ def layout_mismatches(
 
 
 def rename_hints(renames: Sequence[Rename]) -> list[str]:
-    """Hints for renames that the declaration does not mention: what to write there, or which function to call."""
+    """Hints for renames that the declaration does not mention: the option to declare, or the function to call."""
     lines: list[str] = []
     for rename in renames:
         is_key = rename.place.startswith("key ")
@@ -274,7 +275,7 @@ def match_indexes(schema: TableSchema, registration: Registration) -> MatchedInd
 def _taken(
     schema: TableSchema, registration: Registration, states: Mapping[str, IndexState]
 ) -> Iterator[tuple[str, IndexState]]:
-    """The declared names that would stand for two indexes, each with the index of the two that is not meant."""
+    """The declared names that could refer to two indexes, each with the index that is not meant."""
     names = {state.cell: {state.name, *state.earlier_names} for state in registration.indexes.values() if state.tables}
     for name, state in states.items():
         if renamed_index(schema.indexes[name], state) is not None:
@@ -298,15 +299,15 @@ def _likeness(index: Index, state: IndexState) -> tuple[bool, ...]:
 
 
 def state_of_index(schema: TableSchema, registration: Registration, name: str) -> IndexState | None:
-    """What the registry says of an index. The name is that in the model or, if the model has no such index, that in the
-    registry.
+    """The registry's state of an index. The name is the one in the model or, if the model has no such index, the one in
+    the registry.
     """
     return match_indexes(schema, registration).states.get(name) if name in schema.indexes else registration.named(name)
 
 
 def renamed_index(index: Index, state: IndexState) -> Mapping[str, Any] | None:
-    """What changes in the registry's entry of an index that has a new name; None if the registry knows the name, or
-    the index has no table.
+    """The changes to the registry's entry of an index that has a new name; None if the registry knows the name, or the
+    index has no table.
     """
     if not state.tables or index.name in {state.name, *state.earlier_names}:
         return None

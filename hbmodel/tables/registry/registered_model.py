@@ -1,4 +1,4 @@
-"""A model made from what the registry says of a table, for reading the table without a program's model."""
+"""A model made from the registry's entry of a table, for reading the table without a program's model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the registry says of a model: its layout, the states of its indexes, and the binding that they give."""
+"""The registration of a model: its layout, the states of its indexes, and the resulting binding."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ class IndexState:
 
     @property
     def filled(self) -> Sequence[str]:
-        """The tables that may hold entries: the index's own if it is live, and those that a drop has yet to delete."""
+        """The tables that may hold entries: the index's own table if the index is live, and tables that a drop must
+        still delete.
+        """
         return sorted({*self.entry.get("left", ()), *([] if self.state == ABSENT else [self.table])})
 
     @property
@@ -121,7 +123,7 @@ class Registration:
         rows: how rows say that they are live.
         cells: the cells of the registry's row.
         rows_since: when `rows` was written to the registry, in ms by the clock of the registry's server.
-        move: how far its objects have moved into another table, or None.
+        move: the progress of the move of its objects into another table, or None.
         listed: since when programs that write the table are on the writers' roll, in ms by the server's clock; 0 if
             they have always been, None if the registry does not say.
     """
@@ -135,7 +137,7 @@ class Registration:
     listed: int | None = None
 
     def named(self, name: str) -> IndexState | None:
-        """The index with this name, else one that had it earlier."""
+        """The index with this name, or else an index that had this name earlier."""
         states = self.indexes.values()
         return next((state for state in states if state.name == name), None) or next(
             (s for s in states if name in s.earlier_names), None
@@ -150,7 +152,7 @@ class Registration:
 
 @frozen(eq=False)
 class Binding:
-    """What the registry says, at the moment, about how a model may be used.
+    """How a model may be used at the moment, according to the registry.
 
     Attributes:
         written: indexes that writes must maintain, with their live tables.
@@ -183,7 +185,7 @@ class Binding:
 
     @property
     def adopting(self) -> bool:
-        """Whether rows without a liveness cell are live too, and rows with one if the cell says so.
+        """Whether rows without a liveness cell are live too, in addition to rows whose liveness cell says so.
 
         Rows of an unindexed table have no such cell if other programs write the table, or if an object is a single
         cell.

@@ -26,7 +26,7 @@ def matched_states(schema: TableSchema, registration: Registration) -> Mapping[s
     matched = match_indexes(schema, registration)
     if matched.ambiguous:
         raise SchemaMismatch(
-            "Several indexes have the same entries, so it is unclear which of them was renamed: say hb.index(..., "
+            "Several indexes have the same entries, so it is unclear which of them was renamed: declare hb.index(..., "
             "renamed_from=...).",
             table=schema.table,
             index=matched.ambiguous[0],
@@ -62,7 +62,7 @@ def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, A
 
 
 def index_state(name: str, cell: Cell) -> IndexState:
-    """Reads the entry of one index; what a newer version of this library has added to the entry is left alone.
+    """Reads the entry of one index; additions of a newer version of this library are ignored.
 
     A program may still know an index by a former name, so the names that the index has had lead to its tables. An index
     without a table gives up its former names, and has the name of its cell.

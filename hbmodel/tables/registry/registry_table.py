@@ -1,4 +1,4 @@
-"""The registry table: it says with which layout each table was created, and which of its indexes are live.
+"""The registry table, which records the layout of each table and the state of its indexes.
 
 Row key: `<table>` 00 `<family>`, followed by 00 `<kind>` if the model has a kind. Family `m`: `m:layout` is the layout
 as canonical JSON, `m:rows` says which rows of the table are live, `m:i.<index>` is one index's state, table and layout.
@@ -53,14 +53,14 @@ FAMILY = b"m"
 LAYOUT = b"m:layout"
 INDEX_PREFIX = b"m:i."
 ROWS = b"m:rows"
-MODEL_ROWS = b"\x03"  # rows below are the clock, work under way, and the writers' roll
+MODEL_ROWS = b"\x03"  # rows below are the clock, work in progress, and the writers' roll
 CLOCK_ROW = b"\x00"
 CLOCK = b"m:clock"
 
 
 @frozen
 class RegistryKey:
-    """What the registry identifies a model by: its table, default column family, and kind if it has one."""
+    """The identity of a model in the registry: its table, its default column family, and its kind if it has one."""
 
     table: str
     family: bytes
@@ -360,14 +360,14 @@ class Registry:
     def _change_state(
         self, schema: TableSchema | RegistryKey, column: bytes, registration: Registration, value: Mapping[str, Any]
     ) -> bool:
-        """Changes a cell that tells writers how to write, and raises its revision."""
+        """Changes a cell that determines how rows are written, and raises its revision."""
         current = registration.cells.get(column)
         changed = canonical_json({**value, "revision": next_revision(current, wall_time())})
         return self._change(registry_row(schema), column, current, changed)
 
     def mark_listed(self, row: bytes) -> None:
-        """Notes that programs which write the table are on the writers' roll. Programs of an older version, which are
-        not, may still run for a while.
+        """Records that programs which write the table are on the writers' roll. Programs of an older version, which are
+        not on it, may still run for a while.
         """
         self._change(row, LISTED, None, MARKED)
 
@@ -387,12 +387,12 @@ class Registry:
         return [row.row for row in self._rows_of(table)]
 
     def work_rows(self, rows: Iterable[bytes]) -> list[bytes]:
-        """The registry's rows that describe work under way for some models; `rows` are the models' own rows."""
+        """The registry's rows that describe work in progress for some models; `rows` are the models' own rows."""
         scans = self._store.scan(self.table, [Scan(KeyRange.prefix(b"\x01" + row + b"\x00")) for row in rows])
         return [row.row for batches in scans for batch in batches for row in batch]
 
     def work_rows_of_table(self, table: str) -> list[bytes]:
-        """The registry's rows that describe work under way for any model of a table."""
+        """The registry's rows that describe work in progress for any model of a table."""
         (batches,) = self._store.scan(self.table, [Scan(KeyRange.prefix(b"\x01" + table.encode() + b"\x00"))])
         return [row.row for batch in batches for row in batch]
 

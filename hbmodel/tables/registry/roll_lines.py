@@ -1,8 +1,8 @@
-"""Reads the lines of the writers' roll in the registry, and finds those for which a change of the state waits.
+"""Reads the lines of the writers' roll in the registry, and finds the lines that a change of the state must wait for.
 
 Row key of a line: 02 `<row of the registry>` 00 `<id>`, with an id of 16 random bytes. `m:w` holds the line as JSON,
-see `protocol.writers_roll`. `m:roll` in the row of a model says since when every program that writes its table has been
-on the roll.
+see `protocol.writers_roll`. `m:roll` in the row of a model records the time since which every program that writes its
+table has been on the roll.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def revision_of(value: bytes | None) -> int:
 
 
 def listed_since(row: Row) -> int | None:
-    """Since when every program that writes a table has been on the roll, in ms by the server's clock. 0 means always;
-    None means that it is not known.
+    """The time since which every program that writes a table has been on the roll, in ms by the server's clock. 0 means
+    always; None means that the time is not known.
     """
     cell = row.columns.get(LISTED)
     if cell is None or not cell.value:
@@ -105,7 +105,7 @@ class WaitedFor:
 
     Attributes:
         seen: when it last put its line, in ms by the server's clock.
-        until: the last time at which it may still write by an earlier state, in ms by the server's clock.
+        until: the last time at which its writes may still follow an earlier state, in ms by the server's clock.
         late: whether the change waits for calls whose outcome the program does not know.
     """
 
@@ -154,11 +154,11 @@ class RollLines:
             return
 
     def waits(self, row: bytes, cell: bytes, revision: int, now: int, unread: int, skew: int) -> list[WaitedFor]:
-        """The programs that may still write by a state before a change. Lines that have ended are marked as gone, and
-        later deleted.
+        """The programs whose writes may still follow a state before a change. Lines that have ended are marked as gone,
+        and later deleted.
 
         Args:
-            cell: the cell of the row that was changed. The caller must have read the change before.
+            cell: the cell of the row that was changed. The caller must already have read the change.
             revision: the revision of the cell since the change.
             now: the server's time, in ms.
             unread: how long a line of an unknown form is taken to be valid, in ms.

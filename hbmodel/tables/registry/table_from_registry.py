@@ -81,7 +81,7 @@ class TableFromRegistry:
         Raises:
             TableNotFound: the registry knows no such table; `known` names the primary tables that it knows.
             QueryError: the table holds several models, and `family` and `kind` do not select one; `known` names them.
-            SchemaMismatch: what the registry says is not enough to read the table.
+            SchemaMismatch: the registry's description is not enough to read the table.
         """
         matches: list[tuple[RegistryKey, Registration, IndexState | None]] = [
             (*each, None) for each in _registered(catalog, table)
@@ -151,7 +151,7 @@ class TableFromRegistry:
         bucket = salt.bucket_at(row)
         if parts is not None and bucket_known(salt.salt) and salt.bucket_of(parts) != bucket:
             raise DecodingError(
-                "The key begins with another bucket than its fields have.", found=bucket, expected=salt.bucket_of(parts)
+                "The key begins with another bucket than its fields give.", found=bucket, expected=salt.bucket_of(parts)
             )
         return bucket
 

@@ -122,7 +122,7 @@ class BindingCache:
         return binding
 
     def _in_transaction(self, schema: TableSchema, registry: Registry, read: ReadRow) -> Binding:
-        """The binding that follows from the registry's row as the transaction sees it."""
+        """The binding for the registry's row as the transaction sees it."""
         try:
             row = read(registry.table, registry_row(schema))
         except TableNotFound:

@@ -1,7 +1,7 @@
-"""One line of this program on the writers' roll, with its lease and its count of calls under way.
+"""One line of this program on the writers' roll, with its lease and its count of calls in progress.
 
-`protocol.writers_roll` decides what may be done when; this module makes the calls to the store. One thread at a time
-puts or reads a line. Meanwhile other threads go on writing.
+`protocol.writers_roll` decides what may be done when; this module makes the calls to the store. Only one thread at a
+time puts or reads a line. In the meantime, other threads continue to write.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ class KeptLine:
         if member.behind and member.held is not None and member.held.revisions.cells:
             return now
         due = [] if member.calls else [self._used + 1000 * times.idle]
-        if member.lease >= 1000 * times.poll:  # a shorter lease is renewed by whoever writes
+        if member.lease >= 1000 * times.poll:  # a shorter lease is renewed by the thread that writes
             due.append(self._renewal)
             if member.calls or member.behind or self._used >= self._looked:
                 due.append(self._looked + 1000 * times.poll)
@@ -271,7 +271,7 @@ class KeptLine:
         return (self.member.until or 0) - (1 - self._times.renewed) * self.member.lease
 
     def keep(self) -> None:
-        """Does what the line needs now."""
+        """Performs the work that the line needs now."""
         with self._alone():
             if self.member.until is None:
                 return

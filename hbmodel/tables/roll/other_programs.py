@@ -1,7 +1,7 @@
-"""Waits for the programs that may still read or write a table by an earlier state of the registry.
+"""Waits for the programs whose reads or writes may still follow an earlier state of the registry.
 
 Readers learn of a new state when their leases of the earlier one end. Writers are on the writers' roll: a change waits
-for those that may still write by an earlier state, and for no others. If programs of an older version, which are not on
+only for the writers whose writes may still follow an earlier state. If programs of an older version, which are not on
 the roll, may write the table, a change waits for the lease and the longest call together.
 """
 
@@ -31,7 +31,7 @@ descriptions of the writers, if they are known. When it returns, the registry is
 
 @frozen
 class Drain:
-    """How long sessions that still know an earlier state of the registry may go on reading and writing by it.
+    """How long sessions that still know an earlier state of the registry may continue to read and write under it.
 
     Attributes:
         lease: longest lease of any session of the table, in seconds.
@@ -74,16 +74,16 @@ class OtherPrograms:
     wait: Waited
 
     def have_read(self, since: int, now: int) -> bool:
-        """Whether no session can still read by the state before `since`; if one can, waits for a part of the time that
-        is left.
+        """Whether no session can still read under the state before `since`; if one can, waits for a part of the time
+        that is left.
         """
         return self._over(since, self.drain.read, now, "readers")
 
     def have_written(self, row: bytes, registration: Registration, cell: bytes, since: int, now: int) -> bool:
-        """Whether no program can still write by the state before a change; waits a moment if one can.
+        """Whether no program can still write under the state before a change; waits a moment if one can.
 
         Args:
-            registration: what the row says, read after the change.
+            registration: the registration in the row, read after the change.
             cell: the cell of the row that was changed.
             since: when the change was written to the registry, in ms by its server's clock.
             now: the server's time, in ms.
@@ -111,7 +111,7 @@ class OtherPrograms:
         return self.store.capabilities.gated_writes
 
     def _listed(self, row: bytes, registration: Registration, now: int) -> bool:
-        """Whether every program that can write by an earlier state is on the roll."""
+        """Whether every program that can still write under an earlier state is on the roll."""
         if registration.listed is None:
             self.registry.mark_listed(row)
             return False
