@@ -21,6 +21,7 @@ import hbmodel as hb
 from hbmodel.errors import StoreUnavailable, UnknownOutcome
 from hbmodel.protocol.clock import SharedOffset
 from hbmodel.store import Delete, Family, Put, Row
+from hbmodel.store.gate import may_pass
 from hbmodel.tables.registry.registry_table import Registry, registry_row
 from hbmodel.tables.registry.roll_lines import LISTED, FoundLine, RollLines
 from hbmodel.tables.roll.binding_cache import BindingCache
@@ -30,16 +31,16 @@ from tests.support.faulty import Call, RecordingStore
 from tests.support.waiting import comes_true, wait_until
 
 
-def declare(*indexes: str) -> Any:
+def declare(*indexes: str, table: str = "rolled") -> Any:
     """A model of a table, with an index or without."""
     types: dict[str, Any] = {"name": hb.Key[str], "rank": hb.Column[int]}
     body: dict[str, Any] = {"name": hb.key(), "rank": hb.column("r", hb.codecs.UInt8)}
     for index in indexes:
         body[index] = hb.index("rank")
-    return hb.model(table="rolled", family="d")(type("Thing", (), {**body, "__annotations__": types}))
+    return hb.model(table=table, family="d")(type("Thing", (), {**body, "__annotations__": types}))
 
 
-PLAIN, ONE = declare(), declare("by_rank")
+PLAIN, ONE, OTHER = declare(), declare("by_rank"), declare(table="rolled_too")
 QUIET = RollTimes(poll=1e6, idle=1e6)
 """A thread that never does anything: the program was killed, or stands still."""
 
@@ -322,6 +323,37 @@ def test_nothing_is_written_where_the_line_cannot_be_put() -> None:
             with pytest.raises(hb.StoreUnavailable, match="down"):
                 session.commit()
             session.commit()
+
+
+class Down(RecordingStore):
+    """Cannot be reached when lines are deleted, and sends the delete again for as long as its gate lets it pass."""
+
+    def __init__(self, store: hb.Store, now: list[int]) -> None:
+        super().__init__(store, gated=False)
+        self.now, self.sent = now, 0
+
+    def _carried_out(self, call: Call, apply: Callable[[Sequence[Any]], Any]) -> Any:
+        if call.name != "delete" or call.table != "hbmodel":
+            return super()._carried_out(call, apply)
+        self.sent += 1
+        self.now[0] += 2_000
+        while self.sent < 9 and may_pass():
+            self.sent += 1
+            self.now[0] += 2_000
+        raise StoreUnavailable("down")
+
+
+def test_the_end_of_a_program_does_not_wait_for_a_store_that_is_down() -> None:
+    now = [1_000_000]
+    with fresh(PLAIN, OTHER, gated=False) as store:
+        down = Down(store, now)
+        cache = BindingCache(60, running=lambda: now[0], offset=SharedOffset(running=lambda: now[0]), roll_times=QUIET)
+        session = hb.Session(down, cache=cache)
+        add(session, "a")
+        add(session, "a", OTHER)
+        assert len(lines(store)) == len(lines(store, OTHER)) == 1
+        cache.leave(down)
+        assert down.sent == 3, "sent again for 5 seconds, and the second line not at all"
 
 
 def test_a_lease_that_was_slept_through_is_taken_again() -> None:

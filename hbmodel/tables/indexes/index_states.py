@@ -163,7 +163,9 @@ class IndexStates:
         return OtherPrograms(self.store, self.registry, self.drain, self.wait)
 
     def _create(self, registration: Registration, state: IndexState | None, splits: SplitsOption) -> None:
-        """Creates the index table, under a name that no table of the index has had. Then writers maintain its entries."""
+        """Creates the index table, under a name that no table of the index has had. From then on, writers maintain its
+        entries.
+        """
         schema = self._schema
         index = schema.index(self.name)
         if state is None or not state.entry.get("creating") or not same_entries(index, state):

@@ -26,6 +26,11 @@ TRIES = 5
 was lost or late, or if its line was marked as gone.
 """
 
+LEAVING = 5.0
+"""For how many seconds the request that takes a line off the roll is sent again, at most. The program is to end, and
+the line ends by itself.
+"""
+
 
 @frozen
 class RollTimes:
@@ -300,14 +305,21 @@ class KeptLine:
             self._troubled = True
             self.lose_lease()
 
-    def leave(self, store: Store | None) -> None:
-        """Deletes the line, through its own store or another one. A line that lists calls is put at rest instead. If
-        the store cannot be reached, the line ends by itself.
+    def leave(self, store: Store) -> None:
+        """Deletes the line. A line that lists calls is put at rest instead.
+
+        Raises:
+            HbmodelError: the store failed; the line ends by itself.
         """
-        store = self.store if store is None else store
         if self.member.held is None or self._troubled:
             return
-        with self._alone():
+        end = self._running() + 1000 * LEAVING
+
+        def before_end() -> None:
+            if self._running() >= end:
+                raise StoreUnavailable("The line is left on the writers' roll.", table=self._registry)
+
+        with self._alone(), gated(before_end):
             with self._lock:
                 if self.member.calls:
                     return

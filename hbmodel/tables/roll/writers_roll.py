@@ -15,7 +15,6 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -156,9 +155,15 @@ class WritersRoll:
             self._ended = True
             self._changed.notify_all()
             lines, keeper = [*self._lines.values()], self._keeper
+        failed: list[Store] = []  # after one failure, each of their other lines would wait as long in vain
         for line in lines:
-            with suppress(HbmodelError):
-                line.leave(store)
+            through = line.store if store is None else store
+            if any(through is each for each in failed):
+                continue
+            try:
+                line.leave(through)
+            except HbmodelError:
+                failed.append(through)
         if keeper is not None and keeper is not threading.current_thread():
             keeper.join(END)
         self._end_with_the_program(False)
