@@ -1,4 +1,4 @@
-"""What tests do with both: make a table anew, and read its cells."""
+"""Makes a table of Phoenix anew, for Phoenix and for hbmodel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import hbmodel as hb
 from hbmodel.errors import TableNotFound
-from hbmodel.store import Scan
 from tests.support.phoenix_sql import PhoenixSql
 
 
@@ -19,9 +18,3 @@ def anew(sql: PhoenixSql, store: hb.Store, model: Any, *statements: str) -> None
         hb.tables.forget(store, name, existing=True)
     for statement in statements:
         sql(statement)
-
-
-def cells_of(store: hb.Store, name: str) -> dict[bytes, dict[bytes, bytes]]:
-    """Everything in a table."""
-    (batches,) = store.scan(name, [Scan()])
-    return {row.row: {column: cell.value for column, cell in row.columns.items()} for batch in batches for row in batch}

@@ -10,7 +10,8 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.codecs import phoenix
-from tests.phoenix.both import anew, cells_of
+from tests.phoenix.both import anew
+from tests.support.beds import cells_of
 from tests.support.phoenix_sql import PhoenixSql, RefusedStatement
 
 pytestmark = [pytest.mark.slow, pytest.mark.hbase]

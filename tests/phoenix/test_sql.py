@@ -10,8 +10,9 @@ import pytest
 from attrs import evolve
 
 import hbmodel as hb
-from tests.phoenix.both import anew, cells_of
+from tests.phoenix.both import anew
 from tests.phoenix.tables import EMPTY, TABLES, Condition, Table, bind
+from tests.support.beds import cells_of
 from tests.support.phoenix_sql import PhoenixSql
 
 pytestmark = [pytest.mark.slow, pytest.mark.hbase]

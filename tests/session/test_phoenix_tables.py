@@ -14,8 +14,8 @@ import pytest
 import hbmodel as hb
 from hbmodel.codecs import phoenix
 from hbmodel.errors import TableNotFound
-from hbmodel.store import Family, Put, Scan
-from tests.support.beds import Bed
+from hbmodel.store import Family, Put
+from tests.support.beds import Bed, cells_of
 from tests.support.phoenix_rows import rows_of_upserts
 
 ROWS = 500
@@ -138,12 +138,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Any, Sequence[tupl
     return {
         model: [row for obj, row in zip(objects, rows, strict=True) if type(obj) is model] for model in (Metric, Price)
     }
-
-
-def cells_of(store: hb.Store, table: str) -> dict[bytes, dict[bytes, bytes]]:
-    """Everything in a table."""
-    (batches,) = store.scan(table, [Scan()])
-    return {row.row: {column: cell.value for column, cell in row.columns.items()} for batch in batches for row in batch}
 
 
 @pytest.mark.slow
