@@ -14,6 +14,7 @@ from hbmodel.encoding.codecs.base import COMPLEMENT, JSON, Codec, FixedWidth, Sp
 from hbmodel.encoding.codecs.decimal_digits import number_of_pairs, pairs_of, stripped_digits
 from hbmodel.encoding.codecs.ieee import FloatsOfJava
 from hbmodel.encoding.codecs.integers import UNSIGNED, IntCodec, floor_integer
+from hbmodel.encoding.codecs.number_text import delimited_end
 from hbmodel.encoding.codecs.text import from_utf8, to_bytes, to_utf8
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
@@ -175,7 +176,7 @@ class OrderedStringCodec(_SelfEnding[str]):
 
     def part_end(self, data: bytes, start: int) -> int:
         _check_header(data, start, TEXT)
-        return _end(data, start)
+        return delimited_end(data, start, END)
 
     def encode_prefix(self, prefix: str) -> bytes | None:
         data = to_utf8(prefix)
@@ -188,13 +189,6 @@ class OrderedStringCodec(_SelfEnding[str]):
     @property
     def spec(self) -> dict[str, JSON]:
         return {"codec": "ordered_string"}
-
-
-def _end(data: bytes, start: int) -> int:
-    end = data.find(END, start)
-    if end < 0:
-        raise DecodingError("A field has no delimiter after it.", delimiter=END)
-    return end + 1
 
 
 @frozen
@@ -289,7 +283,7 @@ class OrderedBlobCodec(_Ordered, Codec[bytes]):
 
     def part_end(self, data: bytes, start: int) -> int:
         _check_header(data, start, BLOB_COPY)
-        return _end(data, start)
+        return delimited_end(data, start, END)
 
     def encode_prefix(self, prefix: bytes) -> bytes | None:
         data = to_bytes(prefix)

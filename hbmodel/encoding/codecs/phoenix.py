@@ -12,7 +12,7 @@ from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, SpecReaders, d
 from hbmodel.encoding.codecs.decimal_digits import number_of_pairs, pairs_of, stripped_digits
 from hbmodel.encoding.codecs.ieee import FloatsOfJava
 from hbmodel.encoding.codecs.integers import UNSIGNED, floor_integer, integer, out_of_range
-from hbmodel.encoding.codecs.number_text import Delimited
+from hbmodel.encoding.codecs.number_text import Delimited, delimited_end
 from hbmodel.encoding.codecs.text import to_utf8
 from hbmodel.encoding.codecs.times import Datetime, from_epoch, since_epoch
 from hbmodel.errors import DecodingError, EncodingError, QueryError
@@ -156,10 +156,7 @@ class PhoenixDecimalCodec(Codec[Decimal]):
         return self.decode(data[start : end - 1]), end
 
     def part_end(self, data: bytes, start: int) -> int:
-        end = data.find(b"\x00", start)
-        if end < 0:
-            raise DecodingError("A field has no delimiter after it.", delimiter=b"\x00")
-        return end + 1
+        return delimited_end(data, start, b"\x00")
 
     @property
     def spec(self) -> dict[str, JSON]:
