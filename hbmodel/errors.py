@@ -51,10 +51,10 @@
     │   └── NamespaceExists
     └── LocalHBaseError
 
-The name in brackets is what an error is for Python itself. Every class has a `code` that stays if the class is renamed
-or its message is improved: programs compare it, and people search logs and the page of errors for it. Messages are
-fixed sentences. The details (table, key, field, ...) are attributes, and are appended when the error is printed. Row
-values never appear in an error.
+The name in brackets is the built-in exception that a class also derives from. Every class has a `code`, which stays the
+same if the class is renamed or its message is improved. Programs compare it, and people search for it in logs and on
+the page of errors. Messages are fixed sentences. The details (table, key, field, ...) are attributes, and are appended
+when the error is printed. Row values never appear in an error.
 """
 
 from __future__ import annotations
@@ -87,13 +87,12 @@ class HbmodelError(Exception):
 
     Attributes:
         code: the short name of the class, such as `row-not-found`, to log, compare and search for. Unlike the message,
-            it stays from version to version.
-        message: the fixed sentence. A later version may word it better.
-        details: the named details; each is also an attribute of the error. The attribute of a detail that this error
-            lacks and another error has is None. Any other name is an `AttributeError`, so that a misspelled one is
-            noticed.
-        failures: if all of several calls of one commit were refused for causes of this class, and certainly none was
-            carried out: the outcomes of all of them. The other details are those of the first one.
+            it does not change from version to version.
+        message: the fixed sentence. A later version may change it.
+        details: the named details; each is also an attribute of the error. A detail that this error does not have, but
+            other errors have, is None. Any other name raises `AttributeError`, so that a misspelled name is noticed.
+        failures: the outcomes of all calls, if a commit of several calls had all of them refused with errors of this
+            class, and certainly carried none out. The other details are then those of the first error.
     """
 
     code: ClassVar[str] = "hbmodel-error"
@@ -137,7 +136,7 @@ class HbmodelError(Exception):
         return self._shown()
 
     def _shown(self) -> Mapping[str, Any]:
-        """The details as text shows them: outcomes are counted."""
+        """The details for the text of the error, with the number of outcomes instead of the outcomes."""
         return {name: len(value) if name == "failures" else value for name, value in self.details.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -175,7 +174,7 @@ class CounterOverflow(EncodingError):
     """An increment would take a counter beyond 64 bits.
 
     Attributes:
-        unchanged: True if the counter is as it was; False if it may have wrapped, which the message explains.
+        unchanged: True if the counter is unchanged; False if it may have wrapped, which the message explains.
     """
 
     code = "counter-overflow"
@@ -207,7 +206,7 @@ class DecodingError(HbmodelError, ValueError):
     Attributes:
         table: the table, or the index table, of the row.
         key: the key of the row.
-        field: the field whose bytes cannot be read, where that shows.
+        field: the field whose bytes cannot be read, if it is known.
         column: the column of the field, unless it is a key field. The bytes themselves are not in the error:
             `store.get(error.table, [error.key])` returns the row.
     """
@@ -314,7 +313,9 @@ class TokenError(QueryError, ValueError):
 
 
 class FrozenObject(HbmodelError, AttributeError):
-    """A program assigned to an object, which writes nothing; `hb.model(frozen=False)` allows it."""
+    """A program assigned to a field of an object, which writes nothing to the store; `hb.model(frozen=False)` allows
+    it.
+    """
 
     code = "frozen-object"
 
@@ -388,8 +389,8 @@ class PartialWrite(HbmodelError):
 
     Attributes:
         applied: the outcomes of the objects that were written and acknowledged.
-        pending: the objects (or keys) that were not, in order; the session still holds them and `commit()` finishes
-            them.
+        pending: the objects (or keys) that were not written, in order; the session still holds them, and `commit()`
+            finishes them.
         failures: the outcomes of calls that were refused (such as `RowNotFound`); they are not pending.
         deleted: of `query.delete()`: how many objects were certainly deleted.
         position: of `session.bulk_add()`: how many objects, counted from the start, were certainly written.
@@ -400,7 +401,7 @@ class PartialWrite(HbmodelError):
     code = "partial-write"
 
     def __str__(self) -> str:
-        """The reason has a line of its own: it is the text of an error, in which keys are quoted already."""
+        """The reason is on a separate line: it is the text of an error, in which keys are already quoted."""
         return super().__str__() if self.reason is None else f"{super().__str__()}\nreason: {self.reason}"
 
     def _shown(self) -> Mapping[str, Any]:
@@ -444,8 +445,8 @@ class IndexUnavailable(HbmodelError):
 
 
 class CapabilityError(HbmodelError):
-    """The store or the model does not support this operation; the message says why, and names another store or way,
-    if there is one.
+    """The store or the model does not support this operation; the message says why, and names another store or an
+    alternative, if there is one.
     """
 
     code = "capability-error"

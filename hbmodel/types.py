@@ -1,4 +1,4 @@
-"""Types of what declarations, sessions and queries return, for annotations."""
+"""The types of the values that declarations, sessions and queries return, for annotations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Codecs: how values become bytes; see the table in the documentation of models.
 
-Those of what Java programs write are in `hb.codecs.java`, those of HBase's `OrderedBytes` in
-`hb.codecs.ordered_bytes`, those of Phoenix in `hb.codecs.phoenix`.
+The codecs for values of Java programs are in `hb.codecs.java`, those of HBase's `OrderedBytes` in
+`hb.codecs.ordered_bytes`, and those of Phoenix in `hb.codecs.phoenix`.
 """
 
 from __future__ import annotations

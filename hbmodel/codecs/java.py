@@ -1,4 +1,4 @@
-"""Codecs of what Java programs write with HBase's class `Bytes`, and Flink and Hive with them."""
+"""Codecs for values that Java programs, Flink and Hive write with HBase's class `Bytes`."""
 
 from __future__ import annotations
 

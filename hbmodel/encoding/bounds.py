@@ -1,4 +1,4 @@
-"""What a query says of the values of one key field: bounds, a prefix, or None."""
+"""The condition of a query on the values of one key field: bounds, a prefix, or None."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ UNSET: Final = Unset.UNSET
 
 @frozen
 class Bounds:
-    """What a query says of one key field: a range of values, a prefix, both, or None.
+    """The condition of a query on one key field: a range of values, a prefix, both, or None.
 
-    Comparison with a bound excludes None, as in SQL, and so does a `Bounds()` without any: it means "not None". The
-    exception is equality: `low` and `high` both None, inclusive, means exactly None. Bounds need not be storable values
-    of the field; times are compared as instants, whatever their zones.
+    A comparison with a bound excludes None, as in SQL. A `Bounds()` without bounds excludes None too: it means "not
+    None". The exception is equality: `low` and `high` both None, inclusive, means exactly None. Bounds need not be
+    storable values of the field; times are compared as instants, whatever their zones.
 
     Attributes:
         low: lower bound of the values, or UNSET.
         low_inclusive: whether `low` itself is within.
         high: upper bound of the values, or UNSET.
         high_inclusive: whether `high` itself is within.
-        prefix: what the values start with (text and bytes only), or UNSET.
+        prefix: the beginning of the values (text and bytes only), or UNSET.
     """
 
     low: Any = UNSET

@@ -1,4 +1,4 @@
-"""Checks a codec of a program against what keys, queries and the registry expect of every codec."""
+"""Checks that a program's own codec fulfils what keys, queries and the registry expect of every codec."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAILS = (b"", b"\x00", b"\x00\x00", b"\x01", b"\xff")
 
 
 def check_codec(codec: Codec[T], values: Iterable[T]) -> None:
-    """Checks that a codec keeps the promises of `hb.Codec` for some values: for the tests of a codec of your own.
+    """Checks that a codec keeps the promises of `hb.Codec` for some values: for the tests of your own codecs.
 
     It checks that the codec compares by value; that its spec is JSON with a name under "codec" that no
     codec of the library has; that every value reads back equal and of the same type, from the raw form and from the
@@ -28,8 +28,8 @@ def check_codec(codec: Codec[T], values: Iterable[T]) -> None:
 
     Args:
         codec: the codec.
-        values: values that it stores, among them the least and greatest ones, values that are equal in different
-            forms, and, for variable widths, values one of which begins another. A property-based test gives many.
+        values: values that it stores, among them the least and greatest ones, values that are equal in different forms,
+            and, for variable widths, a value that another value begins with. A property-based test gives many.
 
     Raises:
         DeclarationError: a promise is broken; the message says which, and `found` shows the value or the bytes.
@@ -157,5 +157,5 @@ def _check_order(codec: Codec[T], name: str, order: Order, values: Sequence[T], 
 
 
 def _complement(data: bytes) -> bytes:
-    # of data that begins other data, the complement sorts behind it only with an end
+    # if data is a prefix of other data, its complement sorts after the other only with a terminator
     return data.translate(COMPLEMENT) + b"\xff\xff"

@@ -1,6 +1,6 @@
 """Builds Python functions from source: code for one model, in which codecs become expressions where possible.
 
-Such a function handles ordinary values and valid stored bytes. If anything is raised in it, it falls back on plain
+Such a function handles ordinary values and valid stored bytes. If anything is raised in it, it falls back to plain
 code, which handles every case and every error.
 """
 

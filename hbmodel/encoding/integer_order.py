@@ -1,5 +1,5 @@
-"""The order in which the whole numbers of a key field stand in the key: the first and the last of them, and the one
-before another.
+"""The order of the whole numbers of a key field in the key: the first and the last number, and the number before
+another one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class IntegerOrder:
 
     @classmethod
     def of(cls, slot: CompiledKeyField) -> IntegerOrder | None:
-        """The order of a field at its place in the key. None where the field is nullable, holds no whole numbers, or
+        """The order of a field at its place in the key. None if the field is nullable, does not hold whole numbers, or
         does not preserve their order.
         """
         codec = slot.of.codec
@@ -36,5 +36,5 @@ class IntegerOrder:
         return None if value == self.first else value - self._step
 
     def earlier(self, one: int, other: int) -> int:
-        """The number that comes first, of two."""
+        """The one of two numbers that comes first."""
         return min(one, other, key=lambda value: value * self._step)

@@ -92,7 +92,7 @@ def _nullable_decode_unterminated(decode: DecodeUnterminated) -> DecodeUntermina
 
 
 def named(error: HbmodelError, name: str) -> HbmodelError:
-    """The error of a codec with the name of the field added; a codec does not know it."""
+    """The error of a codec with the name of the field added, because the codec does not know that name."""
     return type(error)(error.message, **{**error.details, "field": name})
 
 
@@ -201,7 +201,7 @@ class CompiledKeyField:
             raise named(error, self.of.name) from None
 
     def range(self, prefix: bytes, bounds: Bounds) -> KeyRange:
-        """The keys that begin with `prefix` and go on with a value of this field within `bounds`."""
+        """The keys that begin with `prefix` and continue with a value of this field within `bounds`."""
         if bounds.only_none:
             return self._exactly(prefix, None) if self.of.nullable else EMPTY_RANGE
         try:
@@ -225,8 +225,8 @@ class CompiledKeyField:
             return False
 
     def keys_of(self, packed: bytes) -> KeyRange:
-        """The range of keys that begin with the bytes of one value. Where no other value can lie between two values,
-        the range of the first ends where that of the second begins.
+        """The range of keys that begin with the bytes of one value. If no other value can lie between two values, the
+        range of the first ends where the range of the second begins.
         """
         return (
             KeyRange.exactly(packed) if self.unterminated and self.of.codec.width is None else KeyRange.prefix(packed)
@@ -237,7 +237,7 @@ class CompiledKeyField:
         return KeyRange.exactly(key) if self.unterminated else KeyRange.prefix(key)
 
     def _around(self, prefix: bytes, value: Any) -> KeyRange:
-        # As `_exactly`, but ends before the next value wherever there is none between, so that bounds are short.
+        # Like `_exactly`, but the range ends at the next value if there is none between them, so that bounds are short.
         return (
             KeyRange.prefix(prefix + self.encode(value))
             if self.of.codec.width is not None
@@ -275,7 +275,8 @@ class CompiledKeyField:
             inclusive = not is_low
         around = self._around(prefix, floor)
         if is_low == (self.order == "ascending"):
-            # The keys above the bound begin at the successor of its own keys; without a successor there are none.
+            # The keys above the bound begin at the successor of its own keys; without a successor there are no such
+            # keys.
             return (
                 KeyRange(around.start, None)
                 if inclusive

@@ -46,7 +46,7 @@ def compile_pack(slots: Sequence[CompiledKeyField]) -> Callable[[Sequence[object
 
 
 def pack_code(code: Code, slots: Sequence[CompiledKeyField], names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The conditions for, and the expressions of, the parts of a key whose values are in these variables."""
+    """The conditions and the expressions for the parts of a key whose values are in these variables."""
     conditions = [code.accepts(slot.of.codec, name) for slot, name in zip(slots, names, strict=True) if slot.inline]
     return [c for c in conditions if c is not None], [
         slot.packed(code, name) for slot, name in zip(slots, names, strict=True)
@@ -65,7 +65,7 @@ def _compile_unpack(slots: Sequence[CompiledKeyField], tail: int) -> Callable[[b
 
 
 def unpack_code(code: Code, slots: Sequence[CompiledKeyField], tail: int, depth: int = 1) -> list[str]:
-    """Adds the lines that take a key apart, and returns the expressions of its fields.
+    """Adds the lines that split a key, and returns the expressions of its fields.
 
     Args:
         code: in which `data` is the key and `start`, a variable that is changed, where the fields begin.
@@ -76,7 +76,7 @@ def unpack_code(code: Code, slots: Sequence[CompiledKeyField], tail: int, depth:
     at = 0
     while at < len(slots):
         words = list(itertools.takewhile(lambda slot: slot.word is not None, slots[at:]))
-        if words:  # numbers beside each other are read at once
+        if words:  # adjacent numbers are read at once
             numbers = Struct(">" + "".join(slot.word for slot in words if slot.word))
             names = [code.variable() for _ in words]
             code.add(f"{', '.join(names)}, = {code.name(numbers.unpack_from)}(data, start)", depth)
@@ -127,8 +127,8 @@ def _check_ends(layout: KeyLayout) -> None:
         expected = getattr(key_field.codec, "followed_by", None)
         if not known or sum(width or 0 for width in widths) + layout.tail != expected:
             raise DeclarationError(
-                "A value without a terminator must not be None, and in every key fields of fixed width must follow it "
-                "that are never None and have as many bytes as followed_by says.",
+                "A value without a terminator must not be None. In every key, the fields after it must have a fixed "
+                "width, must never be None, and must have as many bytes in all as followed_by says.",
                 field=key_field.name,
                 expected=expected,
                 fields=[each.name for each in behind],
@@ -202,7 +202,7 @@ class KeyLayout:
         return str(self.spec)
 
     def pack_parts(self, values: Sequence[object]) -> list[bytes]:
-        """The bytes of each field as they stand in this key, in order.
+        """The bytes of each field in this key, in order.
 
         Raises:
             IncompleteKey: there are fewer values than fields.
@@ -242,10 +242,10 @@ class KeyLayout:
 
         Args:
             data: the whole stored key; its last `tail` bytes are left alone.
-            start: where the fields begin, behind the salt.
+            start: where the fields begin, after the salt.
 
         Raises:
-            DecodingError: this layout does not write such a key; `field` names the field where that shows.
+            DecodingError: this layout does not write such a key; `field` names the field if it is known.
         """
         try:
             return self._unpack(data, start)
@@ -256,7 +256,7 @@ class KeyLayout:
         return self._slowly(data, start)
 
     def _slowly(self, data: bytes, start: int) -> tuple[Any, ...]:
-        """Reads a key field by field, so that an error tells which one it is about."""
+        """Reads a key field by field, so that an error names its field."""
         flipped = data.translate(COMPLEMENT)
         values: list[Any] = []
         for slot in self._slots:
@@ -273,19 +273,17 @@ class KeyLayout:
         return tuple(values)
 
     def unpack_code(self, code: Code, depth: int) -> list[str]:
-        """Adds to generated code the lines that take a key apart, and returns the expressions of its fields; see
+        """Adds to generated code the lines that split a key, and returns the expressions of its fields; see
         `unpack_code`.
         """
         return unpack_code(code, self._slots, self.tail, depth)
 
     def pack_code(self, code: Code, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """For generated code: the conditions for, and the expressions of, the parts of a key; see `pack_code`."""
+        """For generated code: the conditions and the expressions for the parts of a key; see `pack_code`."""
         return pack_code(code, self._slots, names)
 
     def join_code(self, code: Code, names: Sequence[str]) -> tuple[list[str], str]:
-        """For generated code: the conditions for, and the expression of, a whole key; numbers beside each other are
-        written at once.
-        """
+        """For generated code: the conditions and the expression for a whole key; adjacent numbers are written at once."""
         conditions, parts = pack_code(code, self._slots, names)
         joined: list[str] = []
         for numbers, group in itertools.groupby(
@@ -305,8 +303,8 @@ class KeyLayout:
         return conditions, f"b''.join(({', '.join(joined)},))"
 
     def order_of(self, position: int) -> Order:
-        """How byte order at this position follows the order of values, codec, direction and position taken into
-        account.
+        """The relation of byte order to the order of values at this position, which depends on codec, direction and
+        position.
 
         None comes before all values if the field ascends, and after them if it is declared `desc`.
         """

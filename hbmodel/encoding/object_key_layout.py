@@ -1,4 +1,4 @@
-"""The layout of object keys: row-part fields, escaped and terminated together, and behind them column fields."""
+"""The layout of object keys: the fields of the row key, escaped and terminated together, followed by the column fields."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _unread(data: bytes, start: int) -> NoReturn:
 
 @frozen
 class RowSlot(CompiledKeyField):
-    """A field of the row key at its place in an object key: escaped, and terminated where the row key ends with it.
+    """A field of the row key at its place in an object key: escaped, and terminated if the row key ends with it.
 
     Attributes:
         last: whether the row key ends with it.
@@ -133,13 +133,12 @@ def _compile_unpack(layout: ObjectKeyLayout) -> Callable[[bytes, int], tuple[Any
 class ObjectKeyLayout(KeyLayout):
     """The fields of an object of a wide row, as fields of its object key; see `ObjectKeyForm`. Salts come before them.
 
-    What asks a `KeyLayout` asks this one in the same way: one logical key per object, whose byte order is the declared
-    order.
+    It is used like a `KeyLayout`: each object has one logical key, whose byte order is the declared order.
 
     Attributes:
-        rows: how many fields stand in the row key: the first ones. None of them where the row is constant.
-        split: length of the buckets of the last of these, if it stands in the qualifier too.
-        raw: whether the last column field, where it ascends, ends with the key: qualifiers have nothing behind it.
+        rows: the number of fields in the row key, which are the first ones; 0 if the row is constant. split: length of
+            the buckets of the last of these fields, if it is also in the qualifier.
+        raw: whether the last column field, if it ascends, ends with the key, because nothing follows it in qualifiers.
         halves: the parts of the split field.
         row: the layout of the row key, or None where it is constant.
         columns: the layout of the column part, or None where there is none.
@@ -179,7 +178,7 @@ class ObjectKeyLayout(KeyLayout):
         return [*specs]
 
     def parts_of(self, values: Sequence[object]) -> tuple[Sequence[object], Sequence[object]]:
-        """The values of the row key and of the column part; a split field's is in both."""
+        """The values of the row key and of the column part; the value of a split field is in both."""
         return values[: self.rows], values[self.rows - (self.split is not None) :]
 
     def _slowly(self, data: bytes, start: int) -> tuple[Any, ...]:
@@ -216,9 +215,9 @@ class ObjectKeyLayout(KeyLayout):
         """Adds the lines that make `data` the row key, and keep the object key and where its column part begins in
         variables.
 
-        The row key that was unescaped last is remembered, since the objects of a row come one behind the other.
+        The row key that was unescaped last is remembered, since the objects of a row follow each other.
         """
-        known, last = code.variable(), f"{code.name([((), b'', 0)])}[0]"  # no text begins with an empty tuple of texts
+        known, last = code.variable(), f"{code.name([((), b'', 0)])}[0]"  # startswith(()) is always False
         code.add(f"{place} = data", depth)
         code.add(f"{known}, data, {end} = {last}", depth)
         code.add(f"if {place}.startswith({known}, start):", depth)
@@ -242,7 +241,7 @@ class ObjectKeyLayout(KeyLayout):
 
 
 def unescaped(parts: bytes) -> bytes:
-    """The bytes of fields as they stand in the row key, of their joined bytes in an object key; what is behind the
-    row key is left out.
+    """The bytes of fields in the row key, from their joined bytes in an object key, without the bytes after the row
+    key.
     """
     return parts.partition(TERMINATOR)[0].replace(ESCAPED_ZERO, TERMINATOR[:1])

@@ -32,7 +32,7 @@ class Slice:
 
     Attributes:
         first: the first qualifier, inclusive; never empty.
-        stop: the first qualifier behind the slice; None where it has no end.
+        stop: the first qualifier after the slice; None if it has no end.
     """
 
     rows: KeyRange
@@ -41,7 +41,7 @@ class Slice:
 
     @property
     def row(self) -> bytes | None:
-        """The one row of the slice, or None where there may be more."""
+        """The only row of the slice, or None if there may be more."""
         return self.rows.start if self.rows.stop == key_successor(self.rows.start) else None
 
     @property
@@ -55,13 +55,13 @@ class ObjectKeyForm:
     """The bijection between object keys and pairs of row key and qualifier prefix. It keeps their order, whatever the
     codecs.
 
-    An object key is `[salt][rest of the row key, terminated as text is][qualifier prefix without the kind]`. Where the
-    row is constant it is the qualifier prefix alone, without the kind.
+    An object key is `[salt][rest of the row key, terminated as text is][qualifier prefix without the kind]`. If the row
+    is constant, it is only the qualifier prefix, without the kind.
 
     Attributes:
         salt: number of bytes that row keys begin with before their fields.
-        row: the row key of all objects, or None where row keys have fields.
-        kind: the byte that qualifiers begin with, or nothing.
+        row: the row key of all objects, or None if row keys have fields. kind: the byte that qualifiers begin with, or
+            nothing.
     """
 
     salt: int = 0
@@ -72,7 +72,7 @@ class ObjectKeyForm:
         """The row key and the qualifier prefix, kind included, of an object key.
 
         Raises:
-            DecodingError: it is no object key of this form.
+            DecodingError: it is not an object key of this form.
         """
         if self.row is not None:
             return self.row, self.kind + place
@@ -116,7 +116,7 @@ class ObjectKeyForm:
         Args:
             places: a range with any bounds, which need not be object keys.
             prefix_end: finds where the prefix of an object of the model ends. If it is given, the slices hold the cells
-                of exactly these objects. If not, and a bound lies just behind an object's prefix, such as the successor
+                of exactly these objects. If not, and a bound lies just after an object's prefix, such as the successor
                 of its object key, the slices may still hold cells of that object.
         """
         if places.empty:
@@ -135,7 +135,7 @@ class ObjectKeyForm:
         return tuple(each for each in slices if each is not None and not each.empty)
 
     def _position(self, bound: bytes) -> tuple[bytes, bytes]:
-        """The least row and rest of a qualifier, behind the kind, that are not below a bound of object keys."""
+        """The smallest row and qualifier (without the kind) that are not below a bound of object keys."""
         if self.row is not None:
             return self.row, bound
         salt = end = self.salt
@@ -149,10 +149,10 @@ class ObjectKeyForm:
         return (key_successor(row), b"") if behind > TERMINATOR[1:] else (row, b"")
 
     def _qualifier(self, bound: bytes, prefix_end: PrefixEnd | None) -> bytes | None:
-        """The least qualifier of an object that is not below a bound; None where there is none, whatever the row."""
+        """The smallest qualifier of an object that is not below a bound; None if there is none in any row."""
         qualifier = self.kind + bound
         end = None if prefix_end is None else prefix_end(qualifier)
-        if end is not None and end < len(qualifier):  # behind an object: no other one begins with its prefix
+        if end is not None and end < len(qualifier):  # after an object: no other object begins with its prefix
             return prefix_successor(qualifier[:end])
         return qualifier or FIRST_QUALIFIER
 

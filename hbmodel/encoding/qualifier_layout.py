@@ -1,6 +1,4 @@
-"""The layout of column qualifiers of wide rows: kind, column fields that say where they end, and the alias of a
-column.
-"""
+"""The layout of column qualifiers of wide rows: kind, column fields that mark their own end, and the alias of a column."""
 
 from __future__ import annotations
 
@@ -64,13 +62,13 @@ def _add_end(code: Code, slot: CompiledKeyField) -> None:
 
 @frozen
 class QualifierLayout:
-    """What the qualifiers of an object begin with, and what is behind it.
+    """The prefix of an object's qualifiers, and the part after it.
 
     Attributes:
         kind: the byte that they begin with, or nothing.
         columns: the layout of the column fields, or None where there are none.
-        prefix_end: where the prefix of an object ends, kind included; None for a qualifier that is of no object. It
-            looks at no more bytes than it must, so not every prefix that it finds can be decoded.
+        prefix_end: where the prefix of an object ends, kind included; None for a qualifier that belongs to no object.
+            It reads only as many bytes as necessary, so not every prefix that it finds can be decoded.
     """
 
     kind: bytes = b""
@@ -97,10 +95,10 @@ class QualifierLayout:
         return self.kind + (b"" if self.columns is None else self.columns.pack(values)) + alias
 
     def decode(self, qualifier: bytes) -> tuple[tuple[Any, ...], bytes]:
-        """The values of the column fields, and the alias; of a split field its offset.
+        """The values of the column fields, and the alias; the value of a split field is its offset.
 
         Raises:
-            DecodingError: the qualifier is of no object.
+            DecodingError: the qualifier belongs to no object.
         """
         end = self.prefix_end(qualifier)
         if end is None:

@@ -260,7 +260,7 @@ class DigestSalt(Salt):
 
 @frozen
 class JavaHashSalt(_ComputedByte):
-    """One byte: `java.util.Arrays.hashCode` of the fields' bytes, and of its remainder the absolute value, for tables
+    """One byte: the absolute value of the remainder of `java.util.Arrays.hashCode` of the fields' bytes, for tables
     that another program salts.
 
     Phoenix hashes the whole key (`SaltingUtil`, `SALT_BUCKETS`), OpenTSDB the metric and the tags (`RowKey`). HBase's

@@ -1,6 +1,4 @@
-"""Split key fields: one time whose bucket stands in the row key and whose offset in the bucket stands in the column
-qualifier.
-"""
+"""Split key fields: one time with its bucket in the row key and its offset within the bucket in the column qualifier."""
 
 from __future__ import annotations
 
@@ -33,14 +31,14 @@ WORDS: Final = (Struct(">B"), Struct(">H"), Struct(">I"), Struct(">Q"))
 
 
 def units_of(value: datetime, scale: int) -> int:
-    """The units of so many microseconds from 1970 to an aware datetime; raises `EncodingError` where there is a
-    rest.
+    """The units of a number of microseconds from 1970 to an aware datetime; raises `EncodingError` if there is a
+    remainder.
     """
     return whole_units(since_epoch(value), scale)
 
 
 def rounded_units_of(value: datetime, scale: int) -> int:
-    """The whole units of so many microseconds from 1970 to an aware datetime."""
+    """The whole units of a number of microseconds from 1970 to an aware datetime."""
     return since_epoch(value, True) // scale
 
 
@@ -126,7 +124,7 @@ class OffsetCodec(FixedWidth[Any]):
 
 @frozen
 class SplitField:
-    """A key field in two parts. Both are complemented where the field descends.
+    """A key field in two parts. Both are complemented if the field descends.
 
     Attributes:
         every: the length of a bucket.
@@ -180,7 +178,7 @@ class SplitField:
         return from_epoch((bucket + offset) * codec.scale)
 
     def ends(self, value: datetime) -> tuple[datetime, datetime]:
-        """The first and the last time of the bucket that a time lies in, as far as there are such times."""
+        """The first and the last valid time of the bucket that a time lies in."""
         codec: Any = self.bucket.codec
         first = codec.decode(codec.encode(value))
         lowest, highest = first * codec.scale, (first + codec.units - 1) * codec.scale

@@ -45,7 +45,7 @@ class FieldExpression(Generic[T]):
         if value is None:
             if not self.of.nullable:
                 raise EncodingError(
-                    "The field does not allow None, so no object has None there: remove the comparison.",
+                    "The field does not allow None, so no object has None in it: remove the comparison.",
                     field=self.of.name,
                 )
             return None
@@ -79,8 +79,8 @@ class FieldExpression(Generic[T]):
         except (EncodingError, QueryError) as error:
             raise type(error)(error.message, **{**error.details, "field": self.of.name}) from None
         if floor is None:  # every storable value is above it
-            # `<` matches no row, and `>` every row whose field is not None. `In` and its negation say this without a
-            # bound, which a key could not contain, and can be negated correctly.
+            # `<` matches no row, and `>` every row whose field is not None. `In` and its negation express this without
+            # a bound, which a key could not contain, and can be negated correctly.
             return (
                 In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,) if self.of.nullable else ()),))
             )
@@ -102,7 +102,7 @@ class FieldExpression(Generic[T]):
         __and__ = __rand__ = __or__ = __ror__ = _unbracketed
 
         def __invert__(self) -> NoReturn:
-            raise QueryError("~ negates a condition, ~(A == 1), and a field is none.", field=self.of.name)
+            raise QueryError("~ negates a condition, ~(A == 1), and a field is not a condition.", field=self.of.name)
 
         def __neg__(self) -> NoReturn:
             raise QueryError("A descending order is written field.desc().", field=self.of.name)
@@ -194,7 +194,8 @@ class FieldExpression(Generic[T]):
         element = element_of(self.of)
         if element is None:
             raise QueryError(
-                "contains needs a collection whose annotation names the type of its elements, one that keys can hold.",
+                "contains needs a collection whose annotation names the type of its elements, and keys must be able "
+                "to store this type.",
                 field=self.of.name,
             )
         return Contains(self.of, element, (FieldExpression[Any](of=element, model=self.model).checked(value),))

@@ -56,8 +56,8 @@ class Field:
         desc: whether a key field sorts descending.
         null: how None is stored: as an empty cell, or by deleting the cell.
         unescaped: whether the cell of a nullable field contains just what the codec writes. Then `null` is "delete",
-            and an empty cell is no None.
-        strict: whether an empty cell counts as missing in no case, since other programs write the table.
+            and an empty cell does not mean None.
+        strict: whether an empty cell never counts as missing, because other programs write the table.
         hint: the annotated type of the values, or None if there is none.
         renamed_from: the former name, or None.
         in_qualifier: whether a key field is in the column qualifier, instead of the row key.

@@ -28,7 +28,7 @@ class NextVersion(int):
         return version
 
     def settle(self, *, written: bool) -> None:
-        """Notes whether the update was carried out."""
+        """Records whether the update was carried out."""
         self.before, self.waiting = int(self) if written else self.stored, False
 
     @property
@@ -38,7 +38,7 @@ class NextVersion(int):
 
     @property
     def stored(self) -> int:
-        """The version of the row as far as it is known: the one before the update, while the outcome is not known."""
+        """The known version of the row: as long as the outcome is not known, this is the version before the update."""
         version: int = self
         while isinstance(version, NextVersion):
             version = version.before

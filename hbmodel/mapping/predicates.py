@@ -113,7 +113,7 @@ class Comparison(Predicate):
             value = values[name]
             try:
                 return value is not None and compare(key(value), bound)
-            except TypeError:  # only for structured values: their type may allow values that have no common order
+            except TypeError:  # only for structured values, whose type may allow values without a common order
                 raise QueryError(
                     "A stored value cannot be ordered relative to the value that it is compared with: compare with "
                     "== or in_.",
@@ -262,7 +262,7 @@ class Or(Predicate):
 
 @frozen(eq=False, repr=False)
 class Not(Predicate):
-    """The one part does not hold."""
+    """The negation of one predicate."""
 
     parts: tuple[Predicate]
 

@@ -54,7 +54,7 @@ LIVENESS_QUALIFIER = b"_l"
 SPARE_FLAG_QUALIFIER = b"_"
 EXPIRY_QUALIFIER = b"_t"
 STAMP_QUALIFIER = b"_p"
-MOVE_QUALIFIER = STAMP_QUALIFIER + b"m"  # cannot be a stamp, whose qualifier is longer
+MOVE_QUALIFIER = STAMP_QUALIFIER + b"m"  # not the qualifier of a stamp, which is longer
 CLAIM_QUALIFIER = b"_u"
 STATUS_QUALIFIER = b"_s"
 ROW_VERSION_QUALIFIER = b"_r"
@@ -220,8 +220,8 @@ class TableSchema:
 
         An update checks a cell that is not empty, to be sure that its row still exists. Every row has such a cell if
         the model has a required column that is never empty, or a declared flag. Rows of immutable models are not
-        updated. A table that other programs fill gets no cells except the model's. An object that is one cell with an
-        empty qualifier has no room for another cell.
+        updated. A table that other programs write gets only the model's own cells. An object that is one cell with an
+        empty qualifier has no place for another cell.
         """
         if (
             self.external
@@ -462,7 +462,7 @@ _COLLECTIONS = (list, tuple, set, frozenset, GeneratorType)
 
 def schema_of(model: type[Any]) -> TableSchema:
     """The schema of a class decorated with `model`; raises `DeclarationError`, a `TypeError`, for anything else."""
-    # as `_schema_in` does, without a call: every use of a model comes through here
+    # does what `_schema_in` does, without a call, because every use of a model passes through here
     schema = vars(model).get("__hbmodel__") if isinstance(model, type) else None
     if not isinstance(schema, TableSchema):
         raise _no_model(model)
@@ -470,8 +470,8 @@ def schema_of(model: type[Any]) -> TableSchema:
 
 
 def schema_of_object(obj: object) -> TableSchema:
-    """The schema of an object's model; raises `DeclarationError`, a `TypeError`, for anything that is no object of a
-    model.
+    """The schema of an object's model; raises `DeclarationError`, a `TypeError`, for anything that is not an object of
+    a model.
     """
     schema = vars(type(obj)).get("__hbmodel__")
     if not isinstance(schema, TableSchema):

@@ -192,7 +192,7 @@ def _check_empty_alias(
     external: bool,
 ) -> None:
     """Raises `DeclarationError` if the column must not have an empty alias. A qualifier that ends with the last key
-    field has no room for another cell of its object.
+    field leaves no place for another cell of its object.
     """
     if place is None and external:
         return

@@ -73,7 +73,7 @@ class Offset:
 class SharedOffset:
     """This machine's clocks, and their latest offset.
 
-    Threads may measure the offset at the same time; the result of any of them will do.
+    Threads may measure the offset at the same time; the result of any of them can be used.
 
     Args:
         wall: the wall clock in ms.

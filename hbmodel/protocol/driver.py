@@ -60,7 +60,7 @@ CHECKED = Change | CheckBinding
 
 
 class Clock(Port):
-    """Answers a protocol's questions about time; every method may ask the store."""
+    """Answers a protocol's questions about time; every method may call the store."""
 
     def now(self, exact: bool = False) -> int:
         """See `ReadClock`."""
@@ -178,7 +178,7 @@ def _first_rows(store: Store, request: FirstRows) -> list[list[Row]]:
 
 
 def _nothing() -> None:
-    """Stands in for a `close` that is missing."""
+    """Does nothing; replaces a missing `close`."""
 
 
 def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRow]) -> None:
@@ -213,12 +213,12 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
     """Runs a protocol to its end; an error of the store, or of the clock, ends it.
 
     If the store fails after the acknowledgement, the error is logged and the acknowledged outcomes are returned: they
-    hold nevertheless.
+    are still valid.
 
     Args:
         check: called before each request that changes something, until the acknowledgement. If it raises
-            `SchemaMismatch`, this is thrown into the protocol at its operation. That operation was not begun, but if it
-            is several requests, some of them may have been carried out.
+            `SchemaMismatch`, this error is thrown into the protocol at its operation. That operation was not begun, but
+            if it consists of several requests, some of them may have been carried out.
 
     Raises:
         UnknownOutcome: the store could no longer be reached after a conditional change of a row was carried out.
@@ -307,10 +307,10 @@ def _is_stamp(schema: TableSchema, mutation: Put | Delete) -> bool:
 class Resumable:
     """A protocol that can be resumed at the operation that failed.
 
-    After an error of the store, or of the clock, the protocol stays suspended where it is. The next `run` executes the
-    same operation again, timestamps included: this is how a put with an unknown outcome is retried (rule 3). A protocol
-    that raised an error itself is started again from the beginning. So is a protocol during which the indexes of its
-    table have changed.
+    After an error of the store, or of the clock, the protocol stays suspended at the operation that failed. The next
+    `run` executes the same operation again, timestamps included: this is how a put with an unknown outcome is retried
+    (rule 3). A protocol that raised an error itself is started again from the beginning. The same holds if the indexes
+    of its table changed while it ran.
 
     Args:
         check: called before each request that changes something, until the acknowledgement, except directly after the
@@ -322,7 +322,7 @@ class Resumable:
         outcomes: the acknowledged outcomes, or None before the acknowledgement.
         finished: whether the protocol has ended.
         wrote: whether any mutation may have been applied.
-        in_doubt: whether it stopped at an operation that may have been carried out, and must not be carried out twice.
+        in_doubt: whether it stopped at an operation that may have been carried out and must not be carried out twice.
     """
 
     def __init__(

@@ -86,7 +86,7 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
 
 
 def refuses_ttl(schema: TableSchema) -> str | None:
-    """Why puts of a model take no TTL, or None if they take one."""
+    """Why puts of a model do not accept a TTL, or None if they accept one."""
     if schema.versioned:
         return _VERSIONED
     if any(f.kind == "counter" for f in schema.columns):
@@ -104,7 +104,7 @@ def live_value(end: int | None) -> bytes:
 
 
 def end_value(end: int, nonce: bytes = b"") -> bytes:
-    """The value of the cell that says when a row without a liveness cell expires.
+    """The value of the cell with the time of expiry of a row without a liveness cell.
 
     The nonce shows which put of the whole row wrote the cell.
     """
@@ -141,7 +141,7 @@ def end_of_adopted(schema: TableSchema, row: Row) -> int | None:
 
 
 def _outlives(schema: TableSchema, row: Row, timestamp: int) -> bool:
-    """Whether a cell of the object is newer than the cell that says when the row expires."""
+    """Whether a cell of the object is newer than the cell with the time of the row's expiry."""
     return any(cell.timestamp > timestamp for column, cell in row.columns.items() if not schema.is_system(column))
 
 

@@ -50,7 +50,9 @@ def read_masks(
 def masks_of(
     schema: TableSchema, cells: Mapping[bytes, Mapping[bytes, Cell]], bound: int
 ) -> Protocol[dict[bytes, Delete | ClockError]]:
-    """The same for rows that were read, given by their keys and the cells that may be ahead of the server's clock."""
+    """Like `read_masks`, for rows that were already read, given by their keys and the cells that may be ahead of the
+    server's clock.
+    """
     now = yield from time_for(schema, cells.values())
     if now is None:
         return {}
@@ -59,8 +61,8 @@ def masks_of(
 
 
 def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[list[Delete]]:
-    """Deletes once more the counters that were incremented between the read and the delete, to a cell newer than their
-    mask: such a cell still includes the old value.
+    """Deletes counters again that were incremented between the read and the delete. Such a counter has a cell newer
+    than its mask, and the cell still includes the old value.
 
     Args:
         masks: the masks that were applied with the deletes of the rows.
@@ -220,9 +222,9 @@ def error_if_hidden(
 
 
 def _newest_ahead(schema: TableSchema, row: Row, columns: Collection[bytes]) -> Protocol[tuple[int, int | None]]:
-    """The newest timestamp in some columns of a row, counters excluded, and the server's time, if it is below that.
+    """The newest timestamp in some columns of a row, counters excluded, and the server's time if it is lower.
 
-    Otherwise the second value is None. If there is no such cell, the first value is -1.
+    If the server's time is not lower, the second value is None. If there is no such cell, the first value is -1.
     """
     newest = max(
         (row.columns[column].timestamp for column in columns if column not in schema.counter_columns), default=-1

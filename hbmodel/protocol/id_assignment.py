@@ -1,8 +1,8 @@
-"""Assigns one id to a name of a dictionary, also under concurrent requests, as a sans-IO generator.
+"""Assigns one id to a name of a dictionary, even under concurrent requests, as a sans-IO generator.
 
 A new id is taken from the counter, then claimed for the name in the table of ids, and then put under the name in the
 table of names. Cells of both tables are put only if absent and never change. So a reader that finds an id by its name
-also finds the name by the id. A name has one id, and an id one name, even if the counter was set back. A program that
+also finds the name by the id. A name has one id, and an id one name, even if the counter was reset. A program that
 dies, or is slower than another one with the same name, leaves an unused id: a gap.
 """
 
@@ -16,7 +16,7 @@ from hbmodel.store.values import Put, Row
 
 
 def claim_name(tables: DictionaryTables, name: str) -> Protocol[int]:
-    """Returns the id of a name, which gets one if it has none; raises `IdsExhausted`."""
+    """Returns the id of a name, and assigns one if the name has none; raises `IdsExhausted`."""
     row = name.encode()
     while True:
         stored = yield from _cell(tables.name_table, row, tables.id_column)

@@ -1,7 +1,7 @@
 """The storage operations that sans-IO protocol generators yield; a driver executes them and sends the answers back.
 
-If an operation fails, the driver leaves the generator where it is and may execute the same operation again later. Every
-operation is safe to repeat: its timestamps are part of it, or its docstring says why.
+If an operation fails, the generator keeps its position, and the driver may execute the same operation again later.
+Every operation is safe to repeat: its timestamps are part of it, or its docstring says why.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class CheckAndMutateRows:
         waiting: rows of the same batch that are changed in a later round. In a wide model these are objects. A commit
             that changes each wide row as a whole applies no change of a wide row that holds a waiting object.
         fences: whether the changes are fences, which make writes of other programs fail. Fences are not writes of the
-            batch, and nothing is joined with them.
+            batch, and are not combined with other changes.
     """
 
     table: str
@@ -167,7 +167,7 @@ class CheckLease:
     """Asks whether a write whose time was chosen from the reading `since` of the clock may still be acknowledged.
 
     Answer: bool. It is False once half of the grace time has passed, by the wall clock or by the clock that never
-    jumps: a repairer may soon take the write's entries for orphans (rule 3). If the indexes of the table have changed,
+    jumps: a repair may soon delete the write's entries as orphans (rule 3). If the indexes of the table have changed,
     the driver ends the protocol with `SchemaMismatch`.
     """
 
@@ -176,7 +176,7 @@ class CheckLease:
 
 @frozen
 class CheckBinding:
-    """Checks that the indexes and the phase by which the protocol writes still hold. Answer: None.
+    """Checks that the indexes and the phase on which the protocol's writes are based are still current. Answer: None.
 
     If they do not, the driver ends the protocol with `SchemaMismatch`. A round that writes nothing needs this check;
     before each change, the driver makes it anyway.

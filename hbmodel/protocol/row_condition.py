@@ -25,7 +25,7 @@ def cell_of_condition(schema: TableSchema, row: Row) -> tuple[bytes, bytes] | No
 def cell_of_expiry(schema: TableSchema, row: Row) -> tuple[bytes, bytes | None]:
     """The column of the cell that changes when a row is put again as a whole to expire, and its value, or None.
 
-    The cell may be left from an earlier life of the row.
+    The cell may remain from an earlier, deleted object under the same key.
     """
     expiry_cell = row.columns.get(schema.expiry_column)
     return schema.expiry_column, None if expiry_cell is None else expiry_cell.value
@@ -37,7 +37,7 @@ def lacks_version(schema: TableSchema, row: Row) -> bool:
 
 
 def unrepeated(schema: TableSchema, row: Row, *, ends: bool) -> frozenset[bytes]:
-    """The columns of a row that are not put again when the whole row is.
+    """The columns of a row that are not put again when the whole row is put again.
 
     These are counters, which other programs increment, stamps of other writers, and the cell with the time of expiry;
     the mark of a move is put again. If the row expires, all older cells are deleted. Then the cell that shows which

@@ -1,4 +1,4 @@
-"""The timestamps of rows with a TTL, taken from the server that holds each row, as a sans-IO generator.
+"""The timestamps of rows with a TTL, from the clock of the server that holds each row, as a sans-IO generator.
 
 A put with a TTL needs an explicit timestamp, since it deletes older data. This timestamp must be later than every
 acknowledged delete (reads do not show deletes), and never ahead of the server's clock, or the next write would be below

@@ -1,10 +1,10 @@
-"""The writers' roll: the lines in which programs say by which state of the registry they write, and until when.
+"""The writers' roll: lines in which programs record which state of the registry their writes follow, and until when.
 
 A program that writes a table keeps one line on the roll for each row of the registry that its writes depend on. The
-line says how long the program may write, and which is the oldest state by which it may write. Whoever changes the state
-reads the lines, and waits only for the programs that may still write by an earlier state.
+line says how long the program may write, and the oldest state that its writes may follow. A program that changes the
+state reads the lines, and waits only for the programs whose writes may still follow an earlier state.
 
-The following rules are easily got wrong, and writes are lost if one of them is left out:
+The following rules are easy to get wrong, and writes are lost if one of them is broken:
 
 - A lease begins, or is extended, with a put of the line, and then a read of the registry after the put was answered or
   the line was found.
@@ -17,7 +17,7 @@ The following rules are easily got wrong, and writes are lost if one of them is 
   long as the call may still land.
 - A line is put at rest, or deleted, only when no call is under way and no more calls can begin.
 
-Source of the idea: F1, where each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change in
+The idea comes from F1, where each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change in
 F1, 2013), and TiDB, whose servers report the version of the schema that they have loaded.
 """
 
@@ -107,8 +107,8 @@ class RollLine:
     Attributes:
         sequence: a number that each put of the line raises.
         kind: `on` while the program may write, `rest` while it may not, `gone` once another program has found that the
-            line has ended; it is not used again.
-        revisions: the revisions of the oldest state by which it may write.
+            line has ended; a line that is gone is not used again.
+        revisions: the revisions of the oldest state that its writes may follow.
         lease: for how long it may begin calls, in ms from the time of the line.
         longest_call: how long a call may live, in ms.
         late: the calls of unknown outcome that were sent under an earlier state than `revisions`. In a line at rest,
@@ -262,7 +262,7 @@ class Member:
         return self._with_calls((*self.calls, self.newest), self.late)
 
     def ended(self, revisions: Revisions, now: int, *, unknown: bool) -> Member:
-        """A call that relied on this state was answered, or nobody waits for it any more."""
+        """A call that relied on this state was answered, or the program no longer waits for it."""
         calls = list(self.calls)
         calls.remove(revisions)
         late = self.late

@@ -38,7 +38,7 @@ class PutObject:
     end: int | None = None
 
     def at(self, timestamp: int) -> PutObject:
-        """The same put at a timestamp: its TTL is the time left until `end`, zero or negative if that has passed."""
+        """The put at a timestamp: its TTL is the time left until `end`, zero or negative if that time has passed."""
         return self if self.end is None else evolve(self, ttl=self.end - timestamp)
 
     def over(self, earlier: PutObject) -> PutObject:
@@ -60,9 +60,9 @@ class PutObject:
 class UpdateFields:
     """Write some columns of a row that must exist; with a TTL (ms) the whole row gets a new lifetime.
 
-    Nothing else may refer to the values in `changes`, since they are encoded only when the row is known. The row of a
-    versioned model must have the version `version`, where 0 stands for any version, and must satisfy `condition`, if
-    there is one.
+    No other code may keep references to the values in `changes`, since they are encoded only when the row is known. The
+    row of a versioned model must have the version `version`, where 0 stands for any version, and must satisfy
+    `condition`, if there is one.
     """
 
     subject: Any
@@ -77,9 +77,9 @@ class UpdateFields:
 def under_condition(schema: TableSchema, write: UpdateFields) -> bool:
     """Whether an update of a model without indexes may put its cells only if its row was not deleted since the read.
 
-    Cells that do not make a row exist need no condition: nobody sees them without a row, and a put of a whole object
-    overwrites them. But it does not overwrite entries of map columns, nor, in a table that other programs fill, the
-    cells that a put of theirs leaves out.
+    Cells that do not make a row exist need no condition: readers do not see them without a row, and a put of a whole
+    object overwrites them. But it does not overwrite entries of map columns, nor, in a table that other programs fill,
+    the cells that a put of those programs leaves out.
     """
     if schema.external or not schema.maps_by_name.keys().isdisjoint(write.changes):
         return True
@@ -146,7 +146,7 @@ class Outcome:
 
 def without_nulls(cells: Mapping[bytes, bytes], optional: Set[bytes]) -> dict[bytes, bytes]:
     """The cells without the empty ones of `optional` columns. Where a model stores None as the absence of the cell, a
-    row with system cells has an empty cell all the same.
+    row with system cells nevertheless has an empty cell.
     """
     return {
         column: b"" if value is NO_CELL else value for column, value in cells.items() if value or column not in optional

@@ -1,4 +1,4 @@
-"""How every store ends: at the end of a `with` block or by `close`, and what a closed store raises."""
+"""The end of every store, at the end of a `with` block or by `close`, and the errors of a closed store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store can filter by while it reads, as values; each has HBase's meaning."""
+"""The filters that a store can apply while it reads, as values; each has HBase's meaning."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RowContains:
     """Rows whose key, read as UTF-8 and lower-cased, contains the lower-cased ASCII `text` (HBase's
     `SubstringComparator`).
 
-    Coarser than equality by design: it lets the server drop most rows and the reader must check the rest.
+    By design, this is less strict than equality: the server drops most rows, and the reader must check the rest.
     """
 
     text: str

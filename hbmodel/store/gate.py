@@ -1,9 +1,10 @@
-"""The gate before requests that change something: it asks, in the middle of an operation, whether the writer may go on.
+"""The gate before requests that change something: it asks, in the middle of an operation, whether the writer may
+continue.
 
-Whoever carries out an operation of a protocol sets the gate for it. A store that sends several requests for one
+The code that carries out an operation of a protocol sets the gate for it. A store that sends several requests for one
 operation, or sends one again, passes the gate before each of them, since the registry may have changed in the meantime.
-A store whose requests are transactions passes the gate inside each transaction, where nobody can change the registry
-any more (`Capabilities.gated_writes`).
+A store whose requests are transactions passes the gate inside each transaction, where no other program can change the
+registry any more (`Capabilities.gated_writes`).
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ def pass_gate(read: ReadRow | None = None) -> None:
     This is to be called before each request that changes something, except the first of an operation.
 
     Args:
-        read: reads in the transaction of the request; given if that transaction has begun, and nobody else can write
+        read: reads in the transaction of the request; given if that transaction has begun, and no one else can write
             before it ends.
     """
     gate = GATE.get()
     if gate is None:
         return
-    within, outside = TRANSACTION.set(read), GATE.set(None)  # requests of the gate itself pass no gate
+    within, outside = TRANSACTION.set(read), GATE.set(None)  # the gate's own requests do not pass through a gate
     try:
         gate()
     finally:

@@ -295,7 +295,7 @@ class ObservedStore(WrappingStore):
         duration, retries = watch.read()
         call = Call(table, operation, rows, size, duration, retries, error)
         try:
-            with gated(None):  # writes of the function are not part of the operation that made the call
+            with gated(None):  # if the function writes, its writes are not part of the operation that made the call
                 self._on_call(call)
         except Exception:
             logger.warning("on_call raised an exception; the call that it received is not affected.", exc_info=True)
@@ -305,7 +305,7 @@ class ObservedStore(WrappingStore):
 
 
 class _ObservedPut:
-    """A put under way, which is reported when it ends or is abandoned."""
+    """A put in progress, which is reported when it ends or is abandoned."""
 
     def __init__(self, store: ObservedStore, table: str, puts: Sequence[Put]) -> None:
         self._store, self._table, self._puts = store, table, puts

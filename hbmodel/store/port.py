@@ -17,7 +17,7 @@ from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete
 
 @frozen
 class Capabilities:
-    """What a store supports; callers check this and never guess.
+    """The operations that a store supports; callers must check them.
 
     Attributes:
         check_and_mutate: conditional, atomic change of a whole row with timestamps.
@@ -32,7 +32,7 @@ class Capabilities:
             repeated the change, and the refusal may be caused by the effect of its first attempt.
         one_call_gets: different columns of each row read in one call.
         gated_writes: every write is a transaction that passes the gate of its writer inside (see `hbmodel.store.gate`).
-            So nothing is written by an earlier state of the registry, and no change of an index waits for writers. A
+            So nothing is written under an earlier state of the registry, and no change of an index waits for writers. A
             store that wraps another one and gives its tables other names, or its rows other keys, must not pass this
             on.
         versions_apart: in families that keep several versions, a put at the server's time never replaces a version of
@@ -126,8 +126,8 @@ class Writes(Protocol):
         ...
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
-        """`check_and_mutate` for many rows, each independently, in the given order; returns for each whether it was
-        applied.
+        """`check_and_mutate` for many rows, each independently, in the given order; returns for each change whether it
+        was applied.
 
         The adapter sends requests before it waits for the answers to earlier ones. After an error any subset may be
         applied. Needs `capabilities.check_and_mutate`, else `CapabilityError`. The store never retries it.
@@ -315,7 +315,7 @@ class PipelinedStore(Protocol):
 
 
 class HasStore(Protocol):
-    """What functions accept in place of a store: a session."""
+    """The argument that functions accept in place of a store: a session."""
 
     @property
     def store(self) -> Store:
@@ -324,7 +324,7 @@ class HasStore(Protocol):
 
 
 def store_of(given: Store | HasStore) -> Store:
-    """The store that is given, or that of the session that is given; anything else raises `DeclarationError`."""
+    """The given store, or the store of the given session; anything else raises `DeclarationError`."""
     store = cast("Store", getattr(given, "store", given))
     check_store(store)
     return store

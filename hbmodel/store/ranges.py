@@ -32,7 +32,7 @@ class KeyRange:
 
     Attributes:
         start: first key of the range (inclusive); empty means from the first key.
-        stop: first key behind the range (exclusive); None means unbounded. An empty `stop` is an empty range.
+        stop: first key after the range (exclusive); None means unbounded. An empty `stop` is an empty range.
     """
 
     start: bytes = b""

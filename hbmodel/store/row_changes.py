@@ -30,7 +30,7 @@ NOT_ATOMIC = (
 
 
 def cell_bytes(row: bytes, cells: Iterable[tuple[bytes, bytes]]) -> int:
-    """About how many bytes cells of a row take in a request."""
+    """An estimate of the bytes that cells of a row take in a request."""
     return sum(len(row) + CELL_OVERHEAD + len(column) + len(value) for column, value in cells)
 
 
@@ -74,9 +74,9 @@ def change_together(
 
     For each row, only the first condition is tried, with no more changes than fit into a call: other changes of the row
     are not applied. If all changes of a row must be in one call and their conditions differ, none of them is applied,
-    and the row is not in the call. Changes without a mutation only say in which state they have read the row. If a row
-    has no other changes, these count as applied without a call, even if they have read the versions of several column
-    families.
+    and the row is not in the call. Changes without a mutation only state the version of the row that they have read. If
+    a row has no other changes, these count as applied without a call, even if they have read the versions of several
+    column families.
 
     Args:
         atomic: whether all changes of a row must be in one call.

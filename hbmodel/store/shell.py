@@ -1,4 +1,4 @@
-"""The lines for HBase's shell that do what a store itself cannot."""
+"""The lines for HBase's shell that carry out what a store itself cannot do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def create_line(table: str, families: Sequence[Family], split_keys: Sequence[byt
 
 
 def alter_line(table: str, family: Family) -> str:
-    """An `alter` command: it adds the family, or changes those of its options that are given."""
+    """An `alter` command: it adds the family, or changes the given options of the family."""
     return f"alter {_quoted(table)}, {_family(family)}"
 
 

@@ -1,5 +1,5 @@
-"""Store URLs: `scheme://host:port,host:port?option=value&...`, and the environment that fills in what they leave
-out.
+"""Store URLs: `scheme://host:port,host:port?option=value&...`, and the environment, which supplies options that they
+leave out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Options = Mapping[str, Callable[[str], Any]]
 
 
 def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection[str] = ()) -> dict[str, Any]:
-    """The keyword arguments that a URL stands for: `host`, if it names any, and its options.
+    """The keyword arguments in a URL: `host`, if it names any, and its options.
 
     No error quotes the URL, since it may hold secrets, even in places where they do not belong. Errors quote only names
     of options, and values of options that are known not to be secret.
@@ -48,7 +48,7 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
     elif hosts:
         arguments["host"] = [unquote(host) for host in hosts.split(",")]
     given = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)  # parse_qsl would make a space of a plus sign
-    # What looks like the name of an unknown option may be the rest of a secret that holds an unescaped "&".
+    # Text that looks like the name of an unknown option may be the rest of a secret that contains an unescaped "&".
     quotable = not any(name in secrets for name, _ in given)
     for name, text in given:
         if name not in options:
@@ -101,7 +101,7 @@ def environment_options(
 
 
 def _expected(convert: Callable[[str], Any]) -> str | None:
-    """What values an option takes, in the words of its converter."""
+    """The values that an option accepts, as its converter describes them."""
     return None if convert.__doc__ is None else convert.__doc__.rstrip(".")
 
 

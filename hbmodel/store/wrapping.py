@@ -1,4 +1,4 @@
-"""A store around another store, which passes on everything but the reading and writing of rows."""
+"""A store that wraps another store, and passes on everything except the reading and writing of rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hbmodel.store.values import Family, Region
 
 
 class WrappingStore(ClosingStore):
-    """Passes on the administration of tables, and everything else that the store inside has, except the reading and
+    """Passes on the administration of tables, and everything else that the wrapped store has, except the reading and
     writing of rows.
     """
 
@@ -21,7 +21,7 @@ class WrappingStore(ClosingStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the store inside can do."""
+        """The capabilities of the wrapped store."""
         return self._store.capabilities
 
     def tables(self) -> list[str]:
@@ -68,7 +68,7 @@ class WrappingStore(ClosingStore):
         self._store.close()
 
     def __getattr__(self, name: str) -> Any:
-        """What the store inside has in addition to the port, `compact` for example."""
+        """A member of the wrapped store that is not part of the port, such as `compact`."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._store, name)

@@ -120,7 +120,7 @@ VALUES = [
     refused(
         hb.DecodingError, "not a structured value of the declared type", lambda: hb.Json(list[int]).decode(b'["a"]')
     ),
-    refused(hb.EncodingError, "ends in a zero byte cannot be stored with padding", lambda: hb.Text(4).encode("a\0")),
+    refused(hb.EncodingError, "the zero looks like padding", lambda: hb.Text(4).encode("a\0")),
     refused(hb.QueryError, "Padded values cannot be searched by a prefix", lambda: hb.Text(3).encode_prefix("a\0")),
     refused(
         hb.EncodingError,

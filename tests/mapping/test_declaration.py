@@ -237,7 +237,7 @@ def flag_of_bytes() -> None:
         k: hb.Key[int] = hb.key()
 
 
-@mistake("reserved for system cells, in the tables of other programs too", field="a")
+@mistake("reserved for system cells, even in tables of other programs", field="a")
 def alias_of_a_system_cell_in_an_external_table() -> None:
     @hb.model(table="t", external=True)
     class Bad:
@@ -245,7 +245,7 @@ def alias_of_a_system_cell_in_an_external_table() -> None:
         a: hb.Column[int] = hb.column("_t")
 
 
-@mistake("reserved for system cells, in the tables of other programs too", field="exists")
+@mistake("reserved for system cells, even in tables of other programs", field="exists")
 def flag_of_a_system_cell_in_an_external_table() -> None:
     @hb.model(table="t", external=True, exists=hb.flag(b"_parent"))
     class Bad:

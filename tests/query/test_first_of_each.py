@@ -221,7 +221,7 @@ def ask(arguments: Sequence[Any], model: Any = Newest) -> Any:
         ((Newest.metric, "cpu"), QueryError, "Give a collection of values"),
         ((Newest.metric, 7), QueryError, "Give a collection of values"),
         ((Newest.metric, [7]), EncodingError, "type that its codec"),
-        ((Newest.metric, [None]), EncodingError, "The field does not allow None, so no object has None there"),
+        ((Newest.metric, [None]), EncodingError, "The field does not allow None, so no object has None in it"),
         (((Newest.metric, Newest.at), [("a",)]), QueryError, "each of the fields"),
     ],
 )

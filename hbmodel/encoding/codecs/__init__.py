@@ -1,6 +1,4 @@
-"""Codecs: exact, reversible mappings between Python values and bytes, order-preserving wherever the name does not
-say otherwise.
-"""
+"""Codecs: exact, reversible mappings between Python values and bytes, order-preserving unless the name says otherwise."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ TAG_4, TAG_6 = b"\x04", b"\x06"
 
 
 def _pack_address(value: IPv4Address | IPv6Address) -> bytes:
-    # Exact types: an interface is an address too, but one with a network, which would be lost.
+    # Only exact types: an interface is also an address, but its network would be lost.
     if type(value) is IPv4Address:
         return TAG_4 + value.packed
     if type(value) is IPv6Address:

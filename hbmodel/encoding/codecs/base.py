@@ -32,9 +32,9 @@ class Source:
 
     Attributes:
         accepts: the exact type of the values that `encode` takes.
-        decode: the value of `{v}`, a raw form; with `word` of its number.
-        encode: the raw form of `{v}`, a value; with `word` its number.
-        part: the part form of `{v}` if it differs from the raw form; None leaves it to the codec.
+        decode: the expression for the value of a raw form `{v}`; if `word` is set, `{v}` is the number instead.
+        encode: the expression for the raw form of a value `{v}`; if `word` is set, for the number instead.
+        part: the expression for the part form of `{v}` if it differs from the raw form; None leaves it to the codec.
         word: if the raw form is a big-endian number, its format in `struct`'s notation, else None.
         scope: the objects that the names in braces, such as `{table}`, refer to. `{t}` is a variable for intermediate
             results.
@@ -52,9 +52,9 @@ class Codec(ABC, Generic[T]):
     """Encodes values of one type as bytes and decodes them; subclasses are frozen attrs classes, so codecs compare by
     value.
 
-    A value has two forms. The *raw* form is used where the value is the whole of something: a column value, or the last
-    ascending field of a row key. The *part* form marks its own end, so that another field can follow; no part is a
-    prefix of another part of the same codec. For a fixed width both forms are the same bytes.
+    A value has two forms. The *raw* form is used where the value stands alone: a column value, or the last ascending
+    field of a row key. The *part* form marks its own end, so that another field can follow; no part is a prefix of
+    another part of the same codec. For a fixed width both forms are the same bytes.
 
     Attributes:
         python_type: the type, or types, of the values.
@@ -138,7 +138,7 @@ class Codec(ABC, Generic[T]):
         )
 
     def raw_prefix(self, prefix: T) -> bytes | None:
-        """The same as `encode_prefix`, for the raw form."""
+        """Like `encode_prefix`, for the raw form."""
         return self.encode_prefix(prefix)
 
     def floor(self, value: T) -> T | None:
@@ -154,7 +154,7 @@ class Codec(ABC, Generic[T]):
 
     @property
     def exact(self) -> Codec[T]:
-        """The codec that refuses the values which this one rounds; itself where it rounds none."""
+        """The codec that refuses the values which this one rounds; the codec itself if it rounds none."""
         return self
 
     @property
@@ -192,8 +192,8 @@ class Codec(ABC, Generic[T]):
         return None
 
     def check_row_key(self, *, nullable: bool, last: bool) -> None:
-        """Refuses a place in a row key for which the format has other bytes than hbmodel, or none. A model calls it as
-        it is declared.
+        """Refuses a place in a row key for which the format has no bytes, or other bytes than hbmodel writes. A model
+        calls it as it is declared.
 
         Args:
             nullable: whether the field allows None.
@@ -250,8 +250,8 @@ class FixedWidth(Codec[T]):
 
 
 def source_of(codec: Codec[Any]) -> Source | None:
-    """The expressions of a codec if its own class defines them; those of a base class do not know what the subclass
-    changes.
+    """The expressions of a codec if its own class defines them; expressions of a base class ignore changes in the
+    subclass.
     """
     source = codec.source if "source" in vars(type(codec)) else None
     if source is None or (source.word is not None and calcsize(">" + source.word) != codec.width):
@@ -260,9 +260,10 @@ def source_of(codec: Codec[Any]) -> Source | None:
 
 
 def below(codec: Codec[T], value: T) -> tuple[T | None, bool]:
-    """The floor of a value, and whether that is the value itself.
+    """The floor of a value, and whether it is the value itself.
 
-    Their bytes decide, not `==`: in the repeated hour of a clock change a datetime equals none of another zone.
+    This is decided by their bytes and not by `==`, because in the repeated hour of a clock change a datetime does not
+    equal any datetime of another zone.
 
     Raises:
         EncodingError: the value is not of the codec's type.
@@ -283,7 +284,7 @@ _EXACT = frozenset({str, bytes, int, bool})
 def read_back(codec: Codec[T], value: T) -> T:
     """The value as a read would return it; the value itself if the codec cannot store it."""
     kind = type(value)
-    # without a form for keys: these store what reads back equal
+    # codecs without a form for keys store only values that read back equal
     if not codec.key or (kind in _EXACT and kind is codec.python_type):
         return value
     try:

@@ -1,4 +1,6 @@
-"""Names stored as the short ids of a dictionary in the store: a codec that looks up what it writes and reads."""
+"""Names stored as the short ids of a dictionary in the store: a codec that looks up the ids and names that it writes
+and reads.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def claiming() -> Iterator[None]:
 
 
 class _NumbersAsNames:
-    """Gives every id of a dictionary a name, so the dictionary need not exist yet."""
+    """Gives every id of a dictionary a name, so the dictionary does not have to exist."""
 
     def id_of(self, dictionary: Dictionary, name: str) -> int:
         """The number that the name is."""
@@ -146,11 +148,11 @@ class Dictionary(FixedWidth[str]):
         return value
 
     def written(self, name: str) -> str:
-        """A valid name as text whose `encode()` gives the bytes that the tables have."""
+        """A valid name as text whose `encode()` gives the bytes in the tables."""
         return name
 
     def read(self, data: bytes) -> str:
-        """The name that the tables have as these bytes."""
+        """The name with these bytes in the tables."""
         return data.decode()
 
     def floor(self, value: str) -> str:

@@ -91,8 +91,8 @@ class EnumOf(Codec[E]):
             member = self.python_type(value)
         except ValueError:
             member = None
-        # An enumeration may answer unknown values with a member of another value; that would not be written back as
-        # read.
+        # An enumeration may return a member with another value for an unknown value, which would then not be written
+        # back as it was read.
         if member is None or member.value != value:
             raise DecodingError(
                 "A stored value is not a member of its enumeration: add the member.", type=self.python_type.__name__
@@ -119,7 +119,7 @@ class EnumOf(Codec[E]):
         return self.codec.order_key(self._value(value))
 
     def _settled(self, member: E, code: bytes) -> bool:
-        # Members may be equal to each other, and a codec may write a value anew each time or not read it back.
+        # Members may be equal to each other, and a codec may write a value differently each time, or not read it back.
         try:
             return self.encode(member) == code and self.decode(code) is member
         except (EncodingError, DecodingError):
@@ -128,7 +128,7 @@ class EnumOf(Codec[E]):
     @property
     def source(self) -> Source | None:
         if issubclass(self.python_type, Flag) or self.python_type.__hash__ is None:
-            return None  # combinations of flags are no members; members without a hash are no keys of a dictionary
+            return None  # combinations of flags are not members, and members without a hash cannot be dictionary keys
         codes = {member: self.encode(member) for member in self.python_type}
         members = {code: member for member, code in codes.items()}
         if len(members) < len(self.python_type) or not all(self._settled(*each) for each in codes.items()):

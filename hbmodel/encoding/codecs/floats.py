@@ -35,9 +35,9 @@ class FloatCodec(FixedWidth[float]):
     NaN is refused: it has no place in an order. -0.0 equals 0.0 and has the same bytes. With 32 bits a number that
     would be rounded is refused, because a query for it would not find its row.
 
-    `Float64(nan=True)` and `Float32(nan=True)` store NaN too, in columns alone. In queries `==` and `in_` with NaN find
-    the rows that hold it, whichever NaN it is; `<` and its like are false for it, as in Python. All other bytes are the
-    same as without.
+    `Float64(nan=True)` and `Float32(nan=True)` store NaN too, in columns only. In queries, `==` and `in_` with any NaN
+    find the rows that hold a NaN; `<` and the other comparisons are false for it, as in Python. All other values have
+    the same bytes as without `nan=True`.
     """
 
     bits: int = 64
@@ -48,7 +48,7 @@ class FloatCodec(FixedWidth[float]):
     python_type = float
 
     def __call__(self, *, nan: bool) -> FloatCodec:
-        """The same with or without NaN."""
+        """The same codec with or without NaN."""
         return FloatCodec(self.bits, nan)
 
     def encode(self, value: float) -> bytes:
@@ -97,7 +97,8 @@ class FloatCodec(FixedWidth[float]):
 
     @property
     def source(self) -> Source | None:
-        # A positive number is stored with its sign flipped, as the negative one; the others are left to the methods.
+        # A positive number is stored with its sign flipped, as the negative number; other values are left to the
+        # methods.
         stored = "({pack}(-{v}) if {v} > 0 else {encode}({v}))" if self.bits == 64 else "{encode}({v})"
         return Source(
             float,

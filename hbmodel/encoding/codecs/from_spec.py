@@ -18,8 +18,8 @@ Spec = Mapping[str, Any]
 
 @frozen
 class UnknownCodec(Codec[bytes]):
-    """Stands for a custom codec of another program, of which only the description is known. Its values are the stored
-    bytes. Not for keys.
+    """Replaces a custom codec of another program, if only its description is known. Its values are the stored bytes.
+    Not for keys.
     """
 
     described: Spec = field(eq=lambda spec: json.dumps(spec, sort_keys=True))
@@ -50,7 +50,7 @@ def codec_of(spec: Spec) -> Codec[Any]:
     read = READERS.get(spec.get("codec", ""))
     try:
         codec = None if read is None else read(spec, codec_of)
-        hash(codec)  # a description with lists or objects in place of numbers can give a codec without a hash
+        hash(codec)  # if a description has lists or objects in place of numbers, the codec may not be hashable
     except (KeyError, TypeError, ValueError, DeclarationError):
         codec = None
     return codec if codec is not None and codec.spec == spec else UnknownCodec(spec)

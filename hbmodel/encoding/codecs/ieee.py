@@ -22,7 +22,7 @@ def exact_float(value: object) -> float:
     """A float that equals a real number: an int, a fraction, one of NumPy's floats.
 
     Raises:
-        EncodingError: the value is none, or a double cannot hold all of it.
+        EncodingError: the value is not a real number, or a double cannot represent it exactly.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         raise wrong_type(float, value)
@@ -42,7 +42,7 @@ def exact_single(value: object) -> float:
     """A float that four bytes hold exactly, from any real number.
 
     Raises:
-        EncodingError: it is none, or would be rounded.
+        EncodingError: it is not a real number, or would be rounded.
     """
     number = exact_float(value)
     try:
@@ -114,8 +114,8 @@ def is_negative_zero(word: int, bits: int) -> bool:
 
 @frozen
 class FloatsOfJava(FixedWidth[float]):
-    """Base class of codecs that store the word in order as a program in Java does: -0.0 as 0.0, and no NaN; both with
-    `nan=True`, for columns alone.
+    """Base class of codecs that store the word in order as a program in Java does. -0.0 is stored as 0.0, and NaN is
+    refused; with `nan=True`, for columns only, both are stored.
     """
 
     bits: int

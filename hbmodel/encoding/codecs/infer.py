@@ -54,7 +54,7 @@ def codec_for(declared: Any) -> tuple[Codec[Any], bool]:
             return only, nullable
         if isinstance(only, type) and issubclass(only, Enum):
             return EnumOf(only), nullable
-        # Not for subclasses: what is read would be of the plain type.
+        # Not for subclasses, because a read would return the plain type.
         if isinstance(only, type) and only in SCALARS:
             return SCALARS[only], nullable
     raise DeclarationError(

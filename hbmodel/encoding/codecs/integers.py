@@ -42,7 +42,7 @@ def floor_integer(value: Any, low: int, high: int) -> int | None:
 class IntCodec(FixedWidth[int]):
     """An integer of 1 to 8 bytes, big-endian.
 
-    Signed: the sign bit is flipped (the lowest number is all 00). Unsigned: plain, which for non-negative numbers
+    Signed: the sign bit is flipped (the lowest number is all 00). Unsigned: unchanged, which for non-negative numbers
     equals Java's `Bytes.toBytes`.
     """
 

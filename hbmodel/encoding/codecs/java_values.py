@@ -154,7 +154,7 @@ class BigDecimalCodec(Codec[Decimal]):
 
 
 def _bytes_of(number: int) -> int:
-    # as many as BigInteger.toByteArray has: all bits, and one for the sign
+    # as many bytes as in BigInteger.toByteArray: for all bits, and one for the sign
     return (number if number >= 0 else ~number).bit_length() // 8 + 1
 
 
@@ -172,7 +172,7 @@ class JavaTimeCodec(FixedWidth[datetime]):
     ends in January 2038. Call them for another unit: `LongTime("s")`.
 
     Times before 1970 are refused, because Java writes negative numbers so that they sort last. With `signed=True` they
-    are stored and read too, and the bytes promise no order.
+    are stored and read too, but the bytes do not preserve the order.
 
     Args:
         unit: `"us"`, `"ms"` or `"s"`. A value with a finer part is refused, unless it is rounded.
@@ -220,7 +220,7 @@ class JavaTimeCodec(FixedWidth[datetime]):
         if instant < 0 and not self.signed:
             raise EncodingError(
                 "A time before 1970 would sort last in Java's bytes: declare its codec with signed=True, which stores "
-                "it and promises no order."
+                "it, but does not preserve the order."
             )
         units = instant // self._scale if self.round else whole_units(instant, self._scale, f"codecs.java.{self._name}")
         try:
@@ -237,7 +237,7 @@ class JavaTimeCodec(FixedWidth[datetime]):
         if units < 0 and not self.signed:
             raise DecodingError(
                 "A stored time is before 1970, and its bytes sort last: declare its codec with signed=True, which "
-                "reads it and promises no order."
+                "reads it, but does not preserve the order."
             )
         return from_epoch(units * self._scale)
 

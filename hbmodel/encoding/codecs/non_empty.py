@@ -1,4 +1,4 @@
-"""Text and bytes of at least one character or byte, so that their cell shows that its row exists."""
+"""Text and bytes of at least one character or byte, so that the cell shows that its row exists."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def _may_be_empty(codec: Any) -> Any:
 
 @frozen
 class NonEmpty(Codec[V]):
-    """The values of another codec, unchanged, but for the empty one, which is refused.
+    """The values of another codec, unchanged, except the empty value, which is refused.
 
-    A required column of it needs no flag for `insert`, `put` and `prepend`: its cell is never empty.
+    A model with a required column of this codec needs no flag for `insert`, `put` and `prepend`, because the cell is
+    never empty.
 
     Args:
         codec: the codec of the values, e.g. `Text`.

@@ -131,7 +131,7 @@ def _delimiter(delimiter: Any) -> bytes:
 
 
 def delimited_end(data: bytes, start: int, delimiter: bytes) -> int:
-    """The position behind the next delimiter."""
+    """The position after the next delimiter."""
     end = data.find(delimiter, start)
     if end < 0:
         raise DecodingError("A field has no delimiter after it.", delimiter=delimiter)
@@ -163,7 +163,7 @@ class Delimited(Codec[str]):
 
     def encode(self, value: str) -> bytes:
         data = to_utf8(value)
-        # Searched together, so that a value that ends in half a delimiter is seen as well.
+        # The two are searched together, to find also a value that ends with a part of the delimiter.
         if (data + self.delimiter).find(self.delimiter) != len(data):
             raise EncodingError(
                 "Text that ends with a delimiter must not contain the delimiter.", delimiter=self.delimiter
@@ -218,7 +218,7 @@ class DelimitedInt(Codec[int]):
     """An integer as decimal text without leading zeros, which ends at a delimiter if another field follows: `"%d_%d"`.
     The raw form has no delimiter.
 
-    Text does not sort as numbers do, so there are no ranges, and no order: 10 comes before 9.
+    Text does not sort as numbers do (10 comes before 9), so there are no ranges and no order.
 
     Args:
         delimiter: one or more bytes, or ASCII text, without digits and `-`.

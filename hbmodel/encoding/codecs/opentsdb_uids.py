@@ -1,4 +1,4 @@
-"""Names stored as the ids of OpenTSDB's table of ids, which OpenTSDB goes on assigning too."""
+"""Names stored as the ids of OpenTSDB's table of ids, to which OpenTSDB may also add ids."""
 
 from __future__ import annotations
 

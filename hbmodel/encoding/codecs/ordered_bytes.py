@@ -46,7 +46,7 @@ LOWEST = 2 - (1 << 31)
 
 def _check_null(data: bytes, start: int) -> None:
     if data[start : start + 1] == NULL:
-        raise DecodingError("Stored bytes are the NULL of OrderedBytes, which is no value of this codec.")
+        raise DecodingError("Stored bytes are the NULL of OrderedBytes, which is not a value of this codec.")
 
 
 def _check_header(data: bytes, start: int, header: bytes) -> None:
@@ -111,7 +111,7 @@ class OrderedFloatCodec(_Ordered, FloatsOfJava):
     or 31) and IEEE 754, big-endian, with the sign bit flipped if positive and all bits flipped if negative.
 
     -0.0 is stored as 0.0. NaN is refused, and so is a -0.0 that Java stored: equal numbers have equal bytes in keys.
-    `Float64(nan=True)` and `Float32(nan=True)` read and write both, in columns alone.
+    `Float64(nan=True)` and `Float32(nan=True)` read and write both, in columns only.
     """
 
     width: int = field(
@@ -122,7 +122,7 @@ class OrderedFloatCodec(_Ordered, FloatsOfJava):
     )
 
     def __call__(self, *, nan: bool) -> OrderedFloatCodec:
-        """The same with or without NaN and -0.0."""
+        """The same codec with or without NaN and -0.0."""
         return OrderedFloatCodec(self.bits, nan)
 
     def _stored(self, word: int) -> bytes:
@@ -156,7 +156,7 @@ class _SelfEnding(_Ordered, Codec[T]):
 
 @frozen
 class OrderedStringCodec(_SelfEnding[str]):
-    """`OrderedBytes.encodeString`, the type `OrderedString`: the header 34, UTF-8, and 00 at the end, also in a column
+    """`OrderedBytes.encodeString`, the type `OrderedString`: the header 34, UTF-8, and 00 at the end, even in a column
     and at the end of a key.
 
     Text that contains 00 is refused, as in Java.
@@ -196,7 +196,8 @@ class OrderedBlobVarCodec(_SelfEnding[bytes]):
     """`OrderedBytes.encodeBlobVar`, the type `OrderedBlobVar`: the header 37, and the bits in bytes of seven, each with
     the high bit set, except in the last.
 
-    Java says that these bytes keep the order, but they do not: FF is 37 FF 40, and FE FF, which is less, 37 FF BF 60.
+    Java's documentation says that these bytes keep the order, but they do not: FF is written as 37 FF 40, and the
+    smaller FE FF as 37 FF BF 60.
     """
 
     python_type = bytes
@@ -229,7 +230,7 @@ class OrderedBlobVarCodec(_SelfEnding[bytes]):
             value += (number >> (7 * len(eight) - 8 * length)).to_bytes(length, "big")
         blob = bytes(value)
         if self.encode(blob) != data[start:end]:
-            raise DecodingError("Stored bytes are not a BlobVar: bits are set behind its end.")
+            raise DecodingError("Stored bytes are not a BlobVar: bits are set after its end.")
         return blob, end
 
     def part_end(self, data: bytes, start: int) -> int:
@@ -311,7 +312,7 @@ def _varint(number: int) -> bytes:
 
 
 def _varint_at(data: bytes) -> tuple[int, int]:
-    """The number at the beginning, and its length. Other forms of a number are left to the caller to notice."""
+    """The number at the beginning, and its length. The caller must check that no other form of the number was used."""
     first = data[0] if data else 255
     if first <= 240:
         return first, 1
@@ -334,12 +335,12 @@ class OrderedNumericCodec(_SelfEnding[Decimal]):
     """`OrderedBytes.encodeNumeric`, the type `OrderedNumeric`: a header (08 to 22) with the sign and the exponent of
     100, more bytes of a large or small exponent, and the digits in pairs.
 
-    A pair is written as twice its number, plus one if another follows. Of a negative number, all bytes behind the
+    A pair is written as twice its number, plus one if another follows. For a negative number, all bytes after the
     header are complemented. Java writes a `long` or `double` like the `BigDecimal` of the same value.
 
-    Up to 31 digits, and less than 10 to the 702; Java rounds or mistakes others, so they are refused. Numerically equal
-    values have the same bytes and come back normalised: `Decimal("1.50")` as `Decimal("1.5")`. NaN and infinity, which
-    Java writes for a `double`, are refused.
+    Up to 31 digits, and less than 10 to the 702; Java rounds other numbers, or writes wrong bytes for them, so they are
+    refused. Numerically equal values have the same bytes and come back normalised: `Decimal("1.50")` as
+    `Decimal("1.5")`. NaN and infinity, which Java writes for a `double`, are refused.
     """
 
     python_type = Decimal

@@ -34,7 +34,7 @@ END_OF_NEGATIVE = 102
 
 @frozen
 class UnsignedCodec(FixedWidth[int]):
-    """Phoenix's `UNSIGNED_INT` and its like: big-endian, from 0 to the largest number of Java's signed type."""
+    """Phoenix's `UNSIGNED_INT` and similar types: big-endian, from 0 to the largest number of Java's signed type."""
 
     bits: int
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.bits // 8, takes_self=True))
@@ -75,13 +75,13 @@ class PhoenixFloatCodec(FloatsOfJava):
     plus one.
 
     -0.0 is stored as 0.0. NaN is refused, and so is a -0.0 that Phoenix stored: they have no place in an order.
-    `Double(nan=True)` and `Float(nan=True)` read and write both, in columns alone.
+    `Double(nan=True)` and `Float(nan=True)` read and write both, in columns only.
     """
 
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.bits // 8, takes_self=True))
 
     def __call__(self, *, nan: bool) -> PhoenixFloatCodec:
-        """The same with or without NaN and -0.0."""
+        """The same codec with or without NaN and -0.0."""
         return PhoenixFloatCodec(self.bits, nan)
 
     def _stored(self, word: int) -> bytes:
@@ -104,9 +104,9 @@ class PhoenixFloatCodec(FloatsOfJava):
 class PhoenixDecimalCodec(Codec[Decimal]):
     """Phoenix's `DECIMAL`: a byte for the sign and the exponent of 100, and the digits in pairs.
 
-    Up to 38 digits, and up to 10 to the 126; Phoenix rounds or mistakes others, so they are refused. Numerically equal
-    values have the same bytes and come back normalised: `Decimal("1.50")` as `Decimal("1.5")`. In front of another
-    field of a key 00 follows.
+    Up to 38 digits, and up to 10 to the 126; Phoenix rounds other numbers, or loses their order, so they are refused.
+    Numerically equal values have the same bytes and come back normalised: `Decimal("1.50")` as `Decimal("1.5")`. In a
+    key, 00 follows if another field comes after it.
     """
 
     python_type = Decimal
@@ -118,7 +118,7 @@ class PhoenixDecimalCodec(Codec[Decimal]):
         if len(digits) > MOST_DIGITS:
             raise EncodingError("Phoenix stores at most 38 digits of a decimal number: round it first.")
         pairs, exponent = pairs_of(digits, value.adjusted())
-        # Of a negative number, the first byte of the highest exponent would be 00, which ends a field of a key.
+        # For a negative number, the first byte of the highest exponent would be 00, which ends a field of a key.
         if not LOWEST <= exponent <= HIGHEST - negative:
             raise EncodingError("Phoenix does not keep the order of decimal numbers that large or that small.")
         first = exponent + 65 | 0x80
@@ -211,7 +211,7 @@ class PhoenixTimestampCodec(FixedWidth[datetime]):
 class Char(FixedWidth[str]):
     """Phoenix's `CHAR(n)`: ASCII text, padded with blanks to `width` characters.
 
-    The blanks at the end are no part of the value, so text that ends in a blank is refused. Control characters, which
+    The blanks at the end are not part of the value, so text that ends in a blank is refused. Control characters, which
     would sort before the padding, are refused too.
     """
 

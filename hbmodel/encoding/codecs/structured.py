@@ -14,7 +14,7 @@ from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 V = TypeVar("V")
 
-# What is raised for values that msgspec cannot write: its own errors, and others that it lets through.
+# The errors for values that msgspec cannot write: its own errors, and others that it passes on.
 UNWRITABLE = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError, AttributeError)
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
@@ -72,7 +72,7 @@ class _Structured(Codec[V]):
         except TypeError as error:
             if not OTHER_KEYS.match(str(error)):
                 raise
-            # msgspec writes keys that are not text only in the order in which they are, but sorts them here
+            # msgspec writes keys that are not text only in their given order, but sorts them here
             plain = msgspec.to_builtins(value, order="deterministic", builtin_types=NATIVE)
             data = self._form.encode(plain)
         return data

@@ -87,7 +87,7 @@ def pad(data: bytes, width: int) -> bytes:
         )
     if data.endswith(b"\x00"):
         raise EncodingError(
-            "A value that ends in a zero byte cannot be stored with padding, which it looks like: use hb.Text or "
+            "A value that ends in a zero byte cannot be stored, because the zero looks like padding: use hb.Text or "
             "hb.Bytes(n)."
         )
     return data.ljust(width, b"\x00")
@@ -138,7 +138,7 @@ class _Terminated(Codec[T]):
 class TextCodec(_Terminated[str]):
     """Text as UTF-8, whose byte order is the order of the code points, as Python compares.
 
-    Raw: unchanged. Part: 00 becomes 00 FF, terminator 00 01. Call it for a fixed width: `Text(8)`.
+    Raw: unchanged. Part: 00 becomes 00 FF, terminator 00 01. For a fixed width, call it with the width: `Text(8)`.
     """
 
     python_type = str
@@ -166,8 +166,8 @@ class TextCodec(_Terminated[str]):
 
 @frozen
 class BytesCodec(_Terminated[bytes]):
-    """Bytes. Raw: unchanged. Part: 00 becomes 00 FF, terminator 00 01. Call it for values of exactly one length:
-    `Bytes(8)`.
+    """Bytes. Raw: unchanged. Part: 00 becomes 00 FF, terminator 00 01. For values of one fixed length, call it with the
+    length: `Bytes(8)`.
     """
 
     python_type = bytes
@@ -247,7 +247,7 @@ class FixedBytes(FixedWidth[bytes]):
         data = to_bytes(value)
         if len(data) >= self.width:
             return value if len(data) == self.width else data[: self.width]
-        # All values that begin with `data` are above it, so the floor is the value just before the first of them.
+        # All values that begin with `data` are above `data`, so the floor is the value just before the first of them.
         first = int.from_bytes(data.ljust(self.width, b"\x00"), "big")
         return (first - 1).to_bytes(self.width, "big") if first else None
 
@@ -260,8 +260,8 @@ class FixedBytes(FixedWidth[bytes]):
 class PaddedBytes(FixedWidth[bytes]):
     """Up to `width` bytes, padded with 00; longer values, and those that end in 00, are refused.
 
-    In the registry it is the same as `Bytes(width)`: both store `width` bytes, in the same order. Only the values
-    differ, by the zeros at their end.
+    In the registry it is the same as `Bytes(width)`: both store `width` bytes, in the same order. Only the Python
+    values differ, by the zeros at their end.
     """
 
     width: int = field(converter=declared_width)

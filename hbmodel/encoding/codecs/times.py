@@ -29,7 +29,8 @@ def microseconds(duration: timedelta) -> int:
 
 LOWEST = microseconds(datetime.min.replace(tzinfo=UTC) - EPOCH)
 HIGHEST = microseconds(datetime.max.replace(tzinfo=UTC) - EPOCH)
-# Below, a double of seconds is less than half a microsecond off, so the faster constructor, which rounds, is exact.
+# Below this value, a double of seconds is less than half a microsecond off, so the faster constructor, which rounds, is
+# exact.
 EXACT = (1 << 32) * 1_000_000
 
 
@@ -131,8 +132,8 @@ class Datetime(FixedWidth[datetime]):
     Args:
         unit: `"us"`, `"ms"` or `"s"`. A value with a finer part is refused, unless it is rounded.
         round: take the last whole unit that is not after the value. The stored bytes have the same form as without
-            rounding. What is written, looked up by key, and compared with `==` and `in_` is rounded; `<`, `<=`, `>` and
-            `>=` compare with the value as it is.
+            rounding. Values that are written, looked up by key, or compared with `==` and `in_` are rounded; `<`, `<=`,
+            `>` and `>=` compare with the unrounded value.
     """
 
     unit: Unit = field(default="us", converter=declared_unit)
@@ -230,7 +231,7 @@ class DurationCodec(FixedWidth[timedelta]):
     width = 8
 
     def __call__(self, *, round: bool) -> DurationCodec:
-        """The same with or without rounding."""
+        """The same codec with or without rounding."""
         return DurationCodec(round=round)
 
     def encode(self, value: timedelta) -> bytes:

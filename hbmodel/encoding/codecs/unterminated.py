@@ -1,6 +1,4 @@
-"""Text and bytes of any length in front of fields of fixed width, without a terminator, as many Java programs write
-them.
-"""
+"""Text and bytes of any length before fields of fixed width, without a terminator, as many Java programs write them."""
 
 from __future__ import annotations
 
@@ -22,15 +20,15 @@ def _varying(codec: Any) -> Any:
 
 @frozen
 class Unterminated(Codec[V]):
-    """The raw form of a value in a key that ends a known number of bytes behind it: `user + (Long.MAX_VALUE - time)`.
+    """The raw form of a value that a known number of bytes follows in the key, as in `user + (Long.MAX_VALUE - time)`.
 
-    The length of the key tells where the value ends, so every field behind it must have a fixed width. Keys do not sort
-    by such values: `ab` and `abc` are mixed by the bytes that follow them. A query for one value reads the keys that
-    begin with it and drops those of longer values.
+    The length of the key determines where the value ends, so every field after it must have a fixed width. Keys do not
+    sort by such values: `ab` and `abc` are mixed by the bytes that follow them. A query for one value reads the keys
+    that begin with it and drops those of longer values.
 
     Args:
         codec: the codec of the values, e.g. `Text`.
-        followed_by: the bytes of all fields behind it in the key.
+        followed_by: the number of bytes of all fields after it in the key.
     """
 
     codec: Codec[V] = field(converter=_varying)

@@ -148,12 +148,12 @@ def build_schema(
 
 
 def _witness(model: str, fields: Sequence[Field], options: ModelOptions) -> bytes:
-    """The column of the field whose cell every row of an external table has."""
+    """The column whose cell shows that a row of an external table is an object."""
     known = {f.name: f.column for f in fields if f.required and not f.is_key}
     column = known.get(options.witness or "")
     if column is None:
         raise DeclarationError(
-            "exists names a field whose cell each row has: a column without a default, and no key field.",
+            "exists must name a field whose cell each row has: a column without a default, not a key field.",
             model=model,
             field=options.witness,
             known=sorted(known),
@@ -297,7 +297,7 @@ def _families(
 
 
 def _check_spec(model: str, field: Field) -> None:
-    """Checks that the registry can keep what a codec says of its bytes."""
+    """Checks that the registry can keep a codec's description of its bytes."""
     spec = field.codec.spec
     try:
         kept = isinstance(spec, dict) and isinstance(spec.get("codec"), str) and json.loads(json.dumps(spec)) == spec

@@ -223,10 +223,10 @@ def column(
     """Declares a field stored in its own cell.
 
     Args:
-        alias: the column qualifier; keep it short, since every cell contains it. By default the attribute's name.
-            It is positional only, because type checkers take a keyword `alias` for the name of the constructor's
-            argument. It may be empty for the only column of a model with key fields in the qualifier. In
-            an external table it may be bytes, may begin with an underscore, and may be empty.
+        alias: the column qualifier; keep it short, since every cell contains it. By default the attribute's name. It is
+            positional only, because type checkers interpret a keyword `alias` as the name of the constructor's
+            argument. It may be empty for the only column of a model with key fields in the qualifier. In an external
+            table it may be bytes, may begin with an underscore, and may be empty.
         codec: how values become bytes; by default the codec for the annotation.
         default: the value for new objects, and for stored rows that lack the cell; `attrs.Factory(list)` makes a new
             list each time. Without a default the column is required: reading a row that lacks it raises
@@ -235,7 +235,7 @@ def column(
         nullable: tells type checkers that None is allowed, if a codec is given and they do not infer it from the
             annotation (pyright); at run time the annotation decides.
         null: `"marker"`, the default, stores None as an empty cell; `"delete"` deletes the cell (only on models without
-            indexes). In an external table None always is an absent cell, and needs `default=None`: an empty cell would
+            indexes). In an external table, None is always an absent cell, and needs `default=None`: an empty cell would
             be an empty value for the other programs.
         renamed_from: the former name of the field, in the same cell and with the same codec.
         versions: the number of versions of the cell to keep, for `session.versions` and `query.as_of`. This is a
@@ -284,8 +284,8 @@ def flag(alias: str | bytes, value: bytes = FLAG) -> FlagSpec:
 
     Args:
         alias: the column qualifier; in an external table it may be bytes.
-        value: what puts store in the cell, in an external table: the value that its other programs put, such as `x`
-            in Phoenix's cell `_0`. A row with any value in the cell exists.
+        value: the value that puts store in the cell, only for an external table: the value that the other programs put,
+            such as `x` in Phoenix's cell `_0`. A row with any value in the cell exists.
     """
     return FlagSpec(alias, value)
 

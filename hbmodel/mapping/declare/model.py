@@ -79,16 +79,16 @@ def model(
         blind_puts: whether `add` and `bulk_add` put objects without reading their rows. Without an index or version, a
             put does not notice a cell whose timestamp is ahead of the server's clock. With False, each commit first
             reads the rows of its puts in one call. If it finds such cells, it waits, or raises `ClockError`.
-        exists: the cell that marks a row as existing, see `flag`. In an external table every row with a cell in the
-            model's families is a row of the model, unless a flag is named here, or the field of a required column: the
-            rows that have this cell are then the rows of the model, and reads need not ask for whole families.
+        exists: the cell that marks a row as existing, see `flag`. In an external table, every row with a cell in the
+            model's families is a row of the model. If a flag, or the field of a required column, is named here, only
+            rows with this cell are rows of the model, and reads do not have to ask for whole families.
         row: the key of the one row that contains all objects; every key field then has `in_qualifier=True`.
         kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one
-            family, such as an owner and his pets. It cannot be added later.
-        frozen: assignments to objects are refused by `FrozenObject`, since no commit would write them, and objects can
-            be hashed. With False an assignment changes the object in memory and nothing else: the session does not
-            notice it. Type checkers report assignments if the model itself says `frozen=True`. This is not their
-            default, because mypy then takes the fields that a model inherits from a mixin for plain values.
+            family, such as an owner and their pets. It cannot be added later.
+        frozen: assignments to objects raise `FrozenObject`, since no commit would write them, and objects can be
+            hashed. With False, an assignment only changes the object in memory: the session does not notice it. Type
+            checkers report assignments only if `frozen=True` is written out. This is not their default, because mypy
+            would then treat the fields that a model inherits from a mixin as plain values.
         replaces: the model, with another key or salt, from whose table objects are moved into the table of this model;
             see `hb.migration.migrate`.
         key_order: names of all key fields in the order of the row key, if it differs from the order of declaration. By
@@ -99,7 +99,7 @@ def model(
     """
     if misplaced is not None:
         raise DeclarationError(
-            "hb.model takes options by name and gives a decorator: write @hb.model(table=...) above the class."
+            "hb.model takes options by name and returns a decorator: write @hb.model(table=...) above the class."
         )
     if table is _NO_TABLE:
         raise DeclarationError("hb.model needs the name of the table: @hb.model(table=...).")
@@ -140,7 +140,8 @@ def model(
 
 
 if not TYPE_CHECKING:
-    # The table is required. With a default, the function itself says how the decorator is written.
+    # The table is required. With a default, the function itself can raise an error that shows how to write the
+    # decorator.
     model.__kwdefaults__ = {**model.__kwdefaults__, "table": _NO_TABLE}
 
 
@@ -163,8 +164,8 @@ def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
 
     Args:
         cls: the class, if the decorator is used as `@hb.mixin`.
-        frozen: whether the models that inherit it say `frozen=True` themselves (type checkers require the same value
-            for both).
+        frozen: whether the models that inherit it contain `frozen=True` (type checkers require the same value for
+            both).
     """
     del frozen
 
@@ -266,7 +267,7 @@ def _check_name(name: str, mistake: Callable[..., DeclarationError]) -> None:
 
 
 def _shown(hint: Any) -> str:
-    """An annotation, with the public names of this library as programs write them."""
+    """An annotation as text, with the public names that programs use for the types of this library."""
     return re.sub(r"\bhbmodel\.[a-z_.]+\.(?=[A-Z])", "hb.", repr(hint))
 
 
@@ -422,7 +423,7 @@ def _refusals(model: type[Any]) -> tuple[Callable[[object, str, object], None], 
         schema = schema_of(model)
         if name in {field.name for field in schema.computed}:
             raise FrozenObject(
-                "The field is computed and cannot be set: change the fields that it is computed of.",
+                "The field is computed and cannot be set: change the fields from which it is computed.",
                 model=model.__name__,
                 field=name,
             )
@@ -437,7 +438,7 @@ def _refusals(model: type[Any]) -> tuple[Callable[[object, str, object], None], 
             object.__setattr__(obj, name, value)
             return
         raise FrozenObject(
-            "Objects are frozen, and this is no field of the model. What __attrs_post_init__ computes is set by "
+            "Objects are frozen, and this is not a field of the model. In __attrs_post_init__, set an attribute by "
             "object.__setattr__(self, name, value).",
             model=model.__name__,
             attribute=name,

@@ -97,7 +97,7 @@ def check_options(model: str, options: ModelOptions) -> None:
 
 
 def _check_existence(model: str, options: ModelOptions) -> None:
-    """Checks what shows that a row exists."""
+    """Checks the option that says which rows exist."""
     value = options.flag_value
     if value != FLAG and not options.external:
         raise DeclarationError(

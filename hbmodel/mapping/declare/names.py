@@ -25,7 +25,7 @@ def as_qualifier(
     Args:
         model: name of the model, for errors.
         alias: the alias.
-        family: the family of the column. As text, an alias that begins with it is taken for a mistake.
+        family: the family of the column. An alias that is text and begins with the family is treated as a mistake.
         empty: whether it may be empty.
         external: whether other programs write the table. They may have chosen any bytes, and names that begin with
             an underscore.
@@ -45,7 +45,7 @@ def as_qualifier(
         if family and qualifier.startswith(family + b":"):
             raise DeclarationError(
                 "A column alias is the qualifier only: leave out the family. If the qualifier of an external table "
-                "really begins so, give it as bytes.",
+                "really begins with it, give it as bytes.",
                 model=model,
                 **details,
             )
@@ -59,8 +59,8 @@ def as_qualifier(
         )
     if external and _SYSTEM.fullmatch(qualifier):
         raise DeclarationError(
-            "The aliases _, _l, _r, _s, _t, _u, _v and those that begin with _p are reserved for system cells, in the "
-            "tables of other programs too: this column cannot be declared.",
+            "The aliases _, _l, _r, _s, _t, _u, _v and those that begin with _p are reserved for system cells, even "
+            "in tables of other programs: this column cannot be declared.",
             model=model,
             **details,
         )

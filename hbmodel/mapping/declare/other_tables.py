@@ -26,16 +26,16 @@ def with_table(model: type[C], table: str) -> type[C]:
     know its fields. Its index tables are `<table>.<index>`; names for ids are kept in the same tables as before. Its
     tables are created, verified and dropped like those of any model.
 
-    While the result is in use, the same table gives the same class. Objects and partitions of its queries can be
-    pickled if those of the model can.
+    While the result is in use, the same table gives the same class. Objects, and partitions of its queries, can be
+    pickled if those of the original model can.
 
     Args:
         model: the declared model, or a result of this function.
         table: name of the primary table, `namespace:name` or `name`.
 
     Raises:
-        DeclarationError: the class is no model; the name is no valid table name; or the model replaces another one,
-            whose table is moved into one table only.
+        DeclarationError: the class is not a model; the name is not a valid table name; or the model replaces another
+            one, whose table can be moved into only one table.
     """
     schema = schema_of(model)
     if schema.declared is not None:
@@ -69,7 +69,7 @@ def _made(model: type[C], table: str) -> type[C]:
 
 
 def _reduced(obj: Any) -> tuple[Any, ...]:
-    """How an object is pickled: its class has no name of its own."""
+    """Pickles an object, whose class has no name of its own."""
     schema = schema_of(type(obj))
     return _restored, (schema.declared, schema.table, vars(obj))
 

@@ -68,8 +68,8 @@ def opentsdb_uids(kind: str, *, width: int = 3, table: str = "tsdb-uid", random:
 
     Names that OpenTSDB has assigned are read, and new names get their ids as OpenTSDB's `UniqueId` assigns them: an
     increment of its counter, a check-and-put of the name under the id, and one of the id under the name. So OpenTSDB
-    and hbmodel can both go on assigning ids. The table belongs to OpenTSDB: `create_tables` checks it, and neither
-    creates nor registers it.
+    and hbmodel can both assign ids at the same time. The table belongs to OpenTSDB: `create_tables` checks it, and
+    neither creates nor registers it.
 
     Names are ISO-8859-1. OpenTSDB's own interface accepts letters, digits and `-_./` only.
 
@@ -81,8 +81,8 @@ def opentsdb_uids(kind: str, *, width: int = 3, table: str = "tsdb-uid", random:
         random: whether OpenTSDB gives random ids to metrics, `tsd.core.uid.random_metrics`.
 
     Raises:
-        DeclarationError: there is no such kind, the width is not one of these, or ids that OpenTSDB never draws at
-            random shall be random.
+        DeclarationError: there is no such kind, the width is not one of these, or `random` is given for ids that
+            OpenTSDB never draws at random.
     """
     codec = UidDictionary(table, kind, width, random)
     uid_tables_of(codec)

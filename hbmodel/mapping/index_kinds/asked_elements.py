@@ -1,4 +1,4 @@
-"""The elements of a collection that a query asks for, found without building an entry for each of the others."""
+"""The elements of a collection that a query asks for, found without building entries for the other elements."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _plain(codec: Codec[Any]) -> type | None:
 def elements_asked_for(
     codec: Codec[Any], asked: Sequence[Any], pack: Callable[[Any], bytes]
 ) -> Callable[[Iterable[Any]], Sequence[Any]] | None:
-    """A function that keeps the elements of a collection that equal an asked value or have its bytes; None if that
-    cannot be told.
+    """A function that keeps the elements of a collection that equal a value of the query, or have its bytes; None if
+    this cannot be decided.
 
     A plain value is looked up by its hash, and any other one is encoded.
 

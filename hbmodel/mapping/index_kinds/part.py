@@ -17,9 +17,9 @@ from hbmodel.mapping.predicates import Predicate
 class Condition:
     """One condition of a query, and its meaning for an index entry.
 
-    If the ranges of a query enforce `on_entry`, `asked` is not tested. So an entry that satisfies `on_entry` must have
-    a row that satisfies `asked`. A kind of part for which this is not so keeps the condition as it is, and adds another
-    one: `Condition(on_entry, on_entry)`.
+    If the ranges of a query enforce `on_entry`, `asked` is not tested. So the row of an entry that satisfies `on_entry`
+    must satisfy `asked`. A kind of part that cannot guarantee this keeps the condition unchanged, and adds another one:
+    `Condition(on_entry, on_entry)`.
 
     Attributes:
         asked: the condition on rows, as in the query.
@@ -62,7 +62,7 @@ class IndexPart(ABC):
 
     @property
     def is_field(self) -> bool:
-        """Whether the part has one value for each row: that of the stored field with the operand's name."""
+        """Whether the part has one value for each row, which is the value of the stored field with the operand's name."""
         return False
 
     @property
@@ -77,8 +77,8 @@ class IndexPart(ABC):
         return conditions
 
     def asked_for(self, asked: Sequence[Any], pack: Callable[[Any], bytes]) -> IndexPart:
-        """The same part, without some of the values that a query does not ask for: it may leave out each value that
-        neither equals an asked one nor has the bytes of one.
+        """The part without some of the values that a query does not ask for: it may leave out each value that neither
+        equals a value of the query nor has its bytes.
 
         Args:
             asked: the values that the query asks for.
@@ -115,7 +115,7 @@ class DeclaredPart(ABC):
 
     @abstractmethod
     def resolve(self, fields: Mapping[str, Field]) -> IndexPart:
-        """The resolved part, given the fields of the model, among them the one that the part names.
+        """The resolved part, given the fields of the model; the field that the part names must be one of them.
 
         Raises:
             DeclarationError: the field cannot be indexed in this way.

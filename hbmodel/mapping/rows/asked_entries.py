@@ -14,7 +14,8 @@ from hbmodel.mapping.schema import TableSchema
 
 
 def entries_asked_for(schema: TableSchema, index: Index, asked: Mapping[str, Sequence[Any]]) -> Entries:
-    """A function like that of `KeyMapper.entries_code`, which leaves out entries with other values than the asked ones.
+    """A function like the one of `KeyMapper.entries_code`, which leaves out entries with values that the query does not
+    ask for.
 
     Args:
         schema: the schema of the model.

@@ -35,7 +35,7 @@ def verified(version: bytes) -> bytes:
 
 def verification(schema: TableSchema, put: Put) -> Put:
     """The mutation that verifies the entry of a put. It has exactly the timestamp of the put, so that the mark of a
-    later write stays above it.
+    later write has a higher timestamp.
     """
     return Put(put.row, {schema.status_column: verified(put.cells[schema.version_column])}, put.timestamp)
 

@@ -1,5 +1,5 @@
-"""Tells which rows of a table are objects of a model: by their liveness cell if they have one, otherwise by their other
-cells.
+"""Decides which rows of a table are objects of a model: by their liveness cell if they have one, otherwise by their
+other cells.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def existence(schema: TableSchema, indexed: bool, adopting: bool) -> Callable[[R
     cells, and an update may leave other cells. So if a row has a liveness cell, only that cell decides.
 
     In an external table any cell makes a row an object, unless the model says which cell does: a row that lacks a
-    required column is then an error of its decoding, and does not vanish.
+    required column then raises an error when it is decoded, and is not left out.
     """
     if indexed and not adopting:
         return _live(schema.liveness_column)

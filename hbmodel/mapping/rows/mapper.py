@@ -64,8 +64,8 @@ class RowDecoder:
 
     @cached_property
     def anchors(self) -> Sequence[bytes]:
-        """Columns of which every existing row has at least one. A projection reads them too, to find rows that have
-        none of the wanted cells.
+        """Columns such that every existing row has a cell in at least one of them. A projection reads them too, to find
+        rows that have none of the wanted cells.
 
         There are no such columns if any cell of an object is enough to show that its row exists.
         """
@@ -130,7 +130,7 @@ class RowDecoder:
 
     @property
     def values_slow(self) -> Callable[[Row], Values]:
-        """The same as `values`, field by field: slower, but reports the cause of an error in a row."""
+        """Like `values`, but field by field: slower, and reports the cause of an error in a row."""
         schema = self.schema
         key_names, unpack, start = schema.layout.names, schema.layout.unpack, schema.salt.width
         steps = tuple(
@@ -229,7 +229,7 @@ class KeyMapper:
         return schema.keep("rows", compile_rows(schema, cls(schema).plain_rows)) if function is None else function
 
     def plain_rows(self, key: Mapping[str, Any] | Sequence[Any]) -> list[bytes]:
-        """The same as the function of `rows_code`, but slower: it reports the cause of an error in a key."""
+        """Like the function of `rows_code`, but slower, and reports the cause of an error in a key."""
         return self.rows(self.given(key))
 
     def parts(self, key: Sequence[Any]) -> list[bytes]:
@@ -373,7 +373,7 @@ def _as_stored(
 
 
 def take_slow(schema: TableSchema, obj: object) -> Taken:
-    """The same as `take`, field by field: slower, but reports the cause of an error in an object."""
+    """Like `take`, but field by field: slower, and reports the cause of an error in an object."""
     row = KeyMapper(schema).new_row(key_of(schema, obj))
     return {f.name: getattr(obj, f.name) for f in schema.fields}, row, cells_of(schema, obj)
 

@@ -38,12 +38,12 @@ def row_key(model: type[Any], /, **key: Any) -> bytes:
 
 
 def key_of(model: type[Any], key: bytes, /, *, index: str | Index | None = None) -> dict[str, Any]:
-    """The key fields, by name and in key order, of a row key as errors, outcomes and stored rows have it; without the
+    """The key fields, by name and in key order, of a row key from an error, an outcome or a stored row; without the
     salt.
 
-    For a wide model the key is the object key, which errors and outcomes have; the row key of such a model gives the
-    fields that it contains completely. Bytes that are both, which is possible only if the row key ends with text or
-    bytes that contain the bytes 00 01, are read as an object key.
+    For a wide model, give the object key, which errors and outcomes contain. The row key of such a model gives the
+    fields that it contains completely. If bytes can be read as both, they are read as an object key; this is possible
+    only if the row key ends with text or bytes that contain the bytes 00 01.
 
     Args:
         model: the model.
@@ -52,7 +52,7 @@ def key_of(model: type[Any], key: bytes, /, *, index: str | Index | None = None)
             are then those of the index, followed by the other key fields of the row.
 
     Raises:
-        DecodingError: the model does not write such a key; `table`, `key` and, where that shows, `field` say what is
+        DecodingError: the model does not write such a key; `table`, `key` and, if it is known, `field` say what is
             wrong.
         EncodingError: the key is not bytes.
         UnknownIndex: the model has no such index.
@@ -131,13 +131,13 @@ def _check_packed(
     except (EncodingError, RowKeyError) as error:
         raise DecodingError(error.message, **error.details) from None
     if b"".join(parts) + tail != key[salt.width :]:
-        raise DecodingError("The model writes the fields of the key with other bytes.")
+        raise DecodingError("The model encodes the fields of the key as other bytes.")
     if expected != bucket:
-        raise DecodingError("The key begins with another bucket than its fields have.", found=bucket, expected=expected)
+        raise DecodingError("The key begins with another bucket than its fields give.", found=bucket, expected=expected)
 
 
 def _at(error: DecodingError, **place: Any) -> DecodingError:
-    """The same error, with the place of the bytes."""
+    """The error with the place of the bytes added."""
     return DecodingError(error.message, **{**place, **error.details})
 
 

@@ -13,7 +13,7 @@ from hbmodel.store.wide.wide_rows import STRANGE
 
 
 def checks_rows(schema: TableSchema) -> bool:
-    """Whether every row that is read must show that it is an object where the model expects it."""
+    """Whether rows of the model must be checked when they are read."""
     return _checks_salt(schema) or _is_strict(schema)
 
 
@@ -45,9 +45,9 @@ def _with_qualifier_check(schema: TableSchema, exists: Callable[[Row], bool]) ->
                 return False  # a session that is writing the object put this cell, and removes it
             at = qualifier.find(STAMP_QUALIFIER, at + 1)
         raise DecodingError(
-            "A qualifier cannot be read as the key fields of an object. Declare the fields in the qualifier as the "
-            "program does that put it. If objects are only the cells of a required column, name it with exists=: "
-            "other cells are then left out.",
+            "A qualifier cannot be read as the key fields of an object. Declare the fields in the qualifier in the "
+            "same way as the program that put it. If objects are only the cells of a required column, name it with "
+            "exists=: other cells are then left out.",
             table=schema.table,
             key=row.row,
             column=qualifier,
@@ -87,8 +87,9 @@ def _with_salt_check(schema: TableSchema, exists: Callable[[Row], bool]) -> Call
             raise DecodingError(error.message, **{**error.details, "table": schema.table, "key": key}) from None
         if key[:width] != expected:
             raise DecodingError(
-                "The row is not in the salt bucket that the model computes from its key: the program that put it has "
-                "another hash, number of buckets or fields of the salt. Declare the salt of that program.",
+                "The row is not in the salt bucket that the model computes from its key: the program that put it uses "
+                "another hash, another number of buckets, or other fields for the salt. Declare the salt of that "
+                "program.",
                 table=schema.table,
                 key=key,
                 expected=expected.hex(),

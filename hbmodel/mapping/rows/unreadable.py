@@ -1,4 +1,4 @@
-"""Rows that a model cannot read, as the queries meet them that go on behind such a row."""
+"""Rows that a model cannot read, for queries that continue after such a row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def leave_out(error: RowError) -> None:
 
 
 class Unreadable(dict[str, Any]):
-    """Takes the place of the values of a row that cannot be read; it has no values.
+    """Replaces the values of a row that cannot be read.
 
     Attributes:
         error: why the row cannot be read.
@@ -45,13 +45,13 @@ def readable(values: Values) -> bool:
 
 
 def or_unreadable(accepts: Callable[[Mapping[str, Any]], bool]) -> Callable[[Mapping[str, Any]], bool]:
-    """A function like `accepts` that lets rows pass that cannot be read: nobody knows whether they match."""
+    """A function like `accepts` that also accepts rows that cannot be read, because it is not known whether they match."""
     return lambda values: isinstance(values, Unreadable) or accepts(values)
 
 
 @frozen(eq=False)
 class TolerantDecoder(RowDecoder):
-    """A decoder whose `values` are `Unreadable` where those of a `RowDecoder` raise."""
+    """A decoder whose `values` returns `Unreadable` in cases in which that of a `RowDecoder` raises."""
 
     @classmethod
     def like(cls, reader: RowDecoder) -> TolerantDecoder:
@@ -96,7 +96,7 @@ class TolerantDecoder(RowDecoder):
 
 @frozen(eq=False)
 class TolerantEntryDecoder(EntryDecoder):
-    """A decoder whose `values` are `Unreadable` where those of an `EntryDecoder` raise."""
+    """A decoder whose `values` returns `Unreadable` in cases in which that of an `EntryDecoder` raises."""
 
     @cached_property
     def values(self) -> Callable[[Row], Values]:

@@ -1,4 +1,4 @@
-"""Values and objects in their form after a read: times in UTC, and rounded where their codec rounds."""
+"""Values and objects in their form after a read: times in UTC, and rounded if their codec rounds."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 def stored_entries(map_field: MapField, entries: Any) -> Any:
-    """The entries of a map column in their form after a read. What is not a mapping is returned unchanged, as are keys
-    and values that cannot be stored.
+    """The entries of a map column in their form after a read. An argument that is not a mapping is returned unchanged,
+    and so are keys and values that cannot be stored.
     """
     if not isinstance(entries, Mapping):
         return entries

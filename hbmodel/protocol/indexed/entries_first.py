@@ -31,13 +31,13 @@ def with_entries_first(
 ) -> Protocol[R]:
     """Puts the entries of objects, carries out the protocol that puts their rows, and acknowledges.
 
-    If that took too long, a repairer may have taken the entries for orphans. Then they are put again before the
+    If that took too long, a repair may have deleted the entries as orphans. Then they are put again before the
     acknowledgement.
 
     Args:
         indexes: the indexes to maintain, each with its live table.
         protocol: the protocol of a model without indexes; its acknowledgement is held back.
-        placed: where the result of the protocol is noted; once it is there, only entries remain to be put.
+        placed: receives the result of the protocol; after that, only entries remain to be put.
     """
     objects = [write for write in writes if isinstance(write, PutObject)]
     now = yield ReadClock()

@@ -161,9 +161,9 @@ def index_rows(
     Args:
         rows: rows read with the `columns` of the indexer.
         since: a reading of the clock, in ms, from before the rows were read.
-        again: whether lost entries are put again: at the time `since`, above the deletes that removed them. An entry
-            that is one too many does no harm: repair removes it, after every writer has passed that time. The entries
-            are put unverified, because they are above the marks of writers that change their rows now.
+        again: whether lost entries are put again: at the time `since`, above the deletes that removed them. A surplus
+            entry does no harm: repair removes it, after the clocks of all writers have passed that time. The entries
+            are put unverified, because their timestamps are above the marks of writers that change the rows now.
 
     Returns:
         The entries of the rows that are objects; None if the rows were read too long ago, so that they must be read
@@ -193,8 +193,8 @@ def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict
     """Puts the entries of rows as they are now, after a writer has noticed that the indexes have changed or that it was
     interrupted.
 
-    They are put like lost entries, see `index_rows`: a repair may have taken a row's entries for orphans before the row
-    was put.
+    They are put like lost entries, see `index_rows`: a repair may have deleted a row's entries as orphans before the
+    row was put.
 
     Args:
         rows: the keys of the rows; a row that is not an object needs no entries.
@@ -217,9 +217,9 @@ def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict
 
 
 def _moved(schema: TableSchema, put: Put, timestamp: int) -> Put:
-    """The same put; if it is earlier than `timestamp`, it is moved to that time, and its entry becomes unverified.
+    """The put, with at least the time `timestamp`; if its time is raised, its entry becomes unverified.
 
-    It still expires at the same time, or at once if that has passed.
+    It still expires at the same time, or at once if that time has passed.
     """
     if put.timestamp is None or put.timestamp >= timestamp:
         return put

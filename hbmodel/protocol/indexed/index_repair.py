@@ -104,8 +104,8 @@ def purge_markers(
         rows: the rows, just read, with their liveness cell at least.
         delete: if False, nothing is deleted; the row keys that would be deleted are returned.
         checks: whether the store can delete a row under the condition that it still has its marker. A put with the time
-            of the marker, by a program that stood still for longer than the grace time, may arrive at any moment, and
-            an unconditional delete would delete it too.
+            of the marker, by a program that was paused for longer than the grace time, may arrive at any moment, and an
+            unconditional delete would delete it too.
     """
     markers = {row.row: cell for row in rows if (cell := marker_of(schema, row)) is not None}
     if not markers:

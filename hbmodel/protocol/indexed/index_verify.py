@@ -25,7 +25,7 @@ class Entry:
 
     Attributes:
         timestamp: the time of its newest cell, marks included, in ms.
-        bare: whether nothing but a mark is left of it.
+        bare: whether only a mark of it remains.
         unverified: whether it belongs to a covering index and is not verified, so that its row must be read.
     """
 
@@ -118,7 +118,7 @@ def _lacking(indexer: RowIndexer, expected: Sequence[RowEntries]) -> Protocol[li
 
 
 def _same(one: RowEntries, other: RowEntries) -> bool:
-    """Whether no value that an index has of a row was written between two reads of the row."""
+    """Whether none of the row's values that an index uses was written between two reads of the row."""
     return one.version == other.version and [(t, p.row, p.cells) for t, p in one.entries] == [
         (t, p.row, p.cells) for t, p in other.entries
     ]

@@ -1,4 +1,4 @@
-"""The mutations of a batch of writes, gathered by phase and table."""
+"""The mutations of a batch of writes, grouped by phase and table."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class RowPlan:
         entries: puts by index table; all land before the row.
         put: the one put of the row.
         row_delete: the delete that goes with the put of a dead marker or of an expiring row, one ms below the put.
-        stale: deletes by index table; they start after the acknowledgement.
+        stale: deletes by index table, which start after the acknowledgement.
         marks: puts by index table that make verified entries unverified; all land before the row.
         condition: the column, and the value in it (None: no cell), that the row must still have when it is changed;
             None: the row is changed in any case.
@@ -211,15 +211,15 @@ class IndexedRowPlanner:
     def _stale(self, old: OldRow, entries: Sequence[tuple[str, Put]], timestamp: int) -> list[tuple[str, Delete]]:
         """Deletes of stale entries, at one below the new version's time.
 
-        So the entry of another writer that has put its row at that very time is spared (rule 3).
+        So the entry of another writer that has put its row with the new version's timestamp is not deleted (rule 3).
         """
         if not old.live or old.row is None:
             return []
         try:
             values = self.reader.values(old.row)
         except (IncompleteRow, DecodingError):
-            # The entries of a damaged row are not known. It can be overwritten and deleted all the same: its entries
-            # remain, and readers skip them.
+            # The entries of a damaged row are not known. The row can nevertheless be overwritten and deleted: its
+            # entries remain, and readers skip them.
             return []
         put_again = {(table, put.row) for table, put in entries}
         deletes: list[tuple[str, Delete]] = []
@@ -234,12 +234,12 @@ class IndexedRowPlanner:
     def _marks(
         self, stale: Sequence[tuple[str, Delete]], nonce: bytes, timestamp: int, own: Sequence[tuple[str, Put]] = ()
     ) -> list[tuple[str, Put]]:
-        """Marks the entries to delete, and the `own` ones, as unverified, so that none of them answers for the changed
-        row.
+        """Marks the entries to delete, and the entries in `own`, as unverified, so that no query uses them instead of
+        the row.
 
-        Rows of immutable models are put without a check of what is there. A put at the same timestamp as a delete may
-        win, and its entry must then be unverified: the mark is one millisecond above both. Marks do not expire with
-        their entries.
+        Rows of immutable models are put without reading the old row. A put at the same timestamp as a delete may win,
+        and its entry must then be unverified: the mark is one millisecond above both. Marks do not expire with their
+        entries.
         """
         if not self.covering:
             return []
@@ -264,7 +264,7 @@ class IndexedRowPlanner:
         other columns that were read (rule 4).
 
         The cells that show the times of the last entries of map columns are left unchanged. A put of entries that is
-        older than this write may still be in progress: under an empty cell it would go unnoticed, and its entries would
+        older than this write may still be in progress: an empty cell above it would hide it, and its entries would
         appear in a later object.
 
         A put that expires writes every column too, so that no older cell remains under it.
@@ -384,8 +384,8 @@ class IndexedRowPlanner:
     def _condition_of_delete(self, row: Row) -> tuple[bytes, bytes | None] | None:
         """The cell that a delete checks, and its value, or None.
 
-        The check keeps the delete from coming below a later put of the whole row: other writers put a row again as a
-        whole to let it expire.
+        Without the check, another writer that puts the whole row again, to let it expire, could do this at a timestamp
+        above the delete, and the object would come back.
         """
         if not self.checks:
             return None
@@ -396,7 +396,7 @@ class IndexedRowPlanner:
     def _rewritten(
         self, write: UpdateFields, old: OldRow, changed: Mapping[bytes, bytes], timestamp: int, end: int | None
     ) -> RowPlan:
-        """The plan that puts the whole row as it was read, with the changes.
+        """The plan that puts the whole row as it was read, with the changes applied.
 
         So if cells expire, all cells of the row expire at the same time (rule 10), and if other programs delete without
         a marker, no fragment remains of a row that was deleted in the meantime. As the put contains the liveness cell,
@@ -429,7 +429,8 @@ class IndexedRowPlanner:
         }
         ttl = None if end is None else end - timestamp
         entries = self._puts(self._entries(values, write.row), group, version, timestamp, ttl)
-        # entries that the row already has cannot be taken for old orphans, so they get the time of the row's put
+        # a repair cannot mistake entries that the row already has for old orphans, so they get the time of the row's
+        # put
         if below and end is not None:
             stale = {(table, delete.row) for table, delete in self._stale(old, (), timestamp)}
             entries = [
@@ -440,7 +441,7 @@ class IndexedRowPlanner:
         return evolve(plan, condition=self.condition(row)) if self.checks else plan
 
     def _rest(self, changed: frozenset[str]) -> RowDecoder:
-        """Decodes the fields of the group that an update leaves alone; made once for each set of changed fields."""
+        """Decodes the fields of the group that an update does not change; made once for each set of changed fields."""
         names = self.group - changed
         reader = self._rests.get(names)
         if reader is None:

@@ -63,10 +63,10 @@ def write_indexed_batch(
     Args:
         writes: at most one per row.
         atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
-        deleted: where the rows that an attempt has deleted are recorded, since the next attempt finds them absent; a
-            protocol that is started again because the indexes have changed gets the same mapping.
+        deleted: records the rows that an attempt has deleted, since the next attempt finds them absent; a protocol that
+            is started again because the indexes have changed gets the same mapping.
         together: the keys of objects that are written together: those that share a row of the table get one timestamp.
-        placed: where the rows that were put are recorded; a protocol that is started again gets the same record.
+        placed: records the rows that were put; a protocol that is started again gets the same record.
     """
     deleted = {} if deleted is None else deleted
     placed = PlacedRows() if placed is None else placed
@@ -150,7 +150,7 @@ def await_times(planner: IndexedRowPlanner, puts: Sequence[Put], now: int) -> Pr
 
 
 def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
-    """If a round took too long, puts its entries again: a repair may have taken them for orphans (rule 3).
+    """If a round took too long, puts its entries again: a repair may have deleted them as orphans (rule 3).
 
     The rows are not put again: others may have changed or deleted them since. So it is unknown whether the entries
     match them.
@@ -178,7 +178,7 @@ def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
 def _not_there(schema: TableSchema, outcomes: Sequence[Outcome]) -> Protocol[dict[bytes, Outcome]]:
     """The failed outcomes of puts that took too long and whose rows are absent, without even a marker.
 
-    What became of such a put cannot be known. Its row may have been deleted, and the marker purged. Or the put had the
+    The outcome of such a put cannot be known. Its row may have been deleted, and the marker purged. Or the put had the
     time of an earlier marker, and arrived at the moment when that marker was purged: in a store without conditional
     deletes, a purge is unconditional.
     """
@@ -292,13 +292,12 @@ def insert_indexed(
     """Puts an object if its key is free: entries first, then one check-and-mutate on the exact liveness cell that was
     read.
 
-    An insert that loses keeps its entries, which are orphans until repair. If it was refused because an earlier sending
+    An insert that loses keeps its entries, which are orphans until repair. If it was refused because an earlier attempt
     of its own call was applied, it finds its nonce in the version cell. Returns the one outcome, which it has
     acknowledged. Raises `RowExists`.
 
     Args:
-        placed: where the outcome is noted as soon as the row is put; the steps that remain then concern only its
-            entries.
+        placed: receives the outcome as soon as the row is put; the remaining steps concern only its entries.
     """
     schema = planner.schema
     while True:
@@ -340,8 +339,8 @@ def insert_indexed(
             placed.append(plan.outcome)
         verifications = planner.verifications(plan.entries)
         while not (yield CheckLease(now)):
-            # A repairer may have taken the entries for orphans while the row was not there yet, so they are put again
-            # (rule 3). The row is not: others may have changed or deleted it since. So it is unknown whether these
+            # A repair may have deleted the entries as orphans before the row was put, so they are put again (rule 3).
+            # The row is not put again: others may have changed or deleted it since. So it is unknown whether these
             # entries match it.
             verifications = []
             now = yield ReadClock(planner.mixed)
@@ -375,7 +374,7 @@ def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: R
 
 
 def at_time(put: Put, timestamp: int) -> Put:
-    """The same put at a later time; it still expires at the same time, or at once if that has passed."""
+    """The put at a later time; it still expires at the same time, or at once if that time has passed."""
     if put.ttl is None or put.timestamp is None:
         return evolve(put, timestamp=timestamp)
     return evolve(put, timestamp=timestamp, ttl=max(1, put.timestamp + put.ttl - timestamp))

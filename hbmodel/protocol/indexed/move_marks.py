@@ -48,8 +48,8 @@ class MoveMark:
         return self.kind + self.nonce + self.digest + self.other
 
     def renewals(self, leaving: MoveMark) -> int | None:
-        """How often the mark in the old row was renewed since the copy with this mark was made; None if it is no copy
-        of that move.
+        """How often the mark in the old row was renewed since the copy with this mark was made; None if it is not a
+        copy of that move.
 
         The number is negative if the copy was made after the old row was read.
         """
@@ -58,7 +58,7 @@ class MoveMark:
         return (leaving.nonce[-1] - self.nonce[-1] + 128) % 256 - 128
 
     def renewed(self) -> MoveMark:
-        """The mark that replaces this one in the old row before the copy is taken back."""
+        """The mark that replaces this one in the old row before the copy is deleted again."""
         return evolve(self, nonce=self.nonce[:-1] + bytes([(self.nonce[-1] + 1) % 256]))
 
 

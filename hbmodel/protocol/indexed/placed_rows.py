@@ -21,7 +21,7 @@ class PlacedRows:
 
     Attributes:
         outcomes: the outcomes of the writes whose rows were put, by row.
-        rest: the deletes that belong to these puts and have perhaps not been carried out yet, by row.
+        rest: the deletes that belong to these puts and may not have been carried out yet, by row.
     """
 
     outcomes: dict[bytes, Outcome] = field(factory=dict)
@@ -47,7 +47,7 @@ class PlacedRows:
             self.rest.pop(row, None)
 
     def completed(self, planner: IndexedRowPlanner) -> Protocol[dict[bytes, Outcome]]:
-        """Completes the writes of these rows, by the indexes as they are now; returns their outcomes.
+        """Completes the writes of these rows for the current indexes; returns their outcomes.
 
         A row gets the entries of its present values, as in a build: a writer that has changed the row since has put its
         own entries. A row whose entries cannot be made has a failed outcome.

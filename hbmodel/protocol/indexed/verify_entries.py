@@ -61,7 +61,7 @@ class EntryVerifier:
         scope: the entries that the query asks for.
         prefix: the common prefix of all entries, if the rest of each is the key of its row; otherwise None.
         asked: the function from a row's values and key to its entries in the index, which may leave out entries outside
-            the scope; None for the one that returns them all.
+            the scope; None for the function that returns all of them.
     """
 
     schema: TableSchema
@@ -82,8 +82,8 @@ class EntryVerifier:
         """The values of the row of each entry, or None for an entry that must not be returned.
 
         All rows are read by one multi-get. An entry counts if and only if its row is live, satisfies the predicate and
-        has this entry as the first of its current ones in the query's scope: so each row comes once. Under a random
-        salt the newest of the rows with the same key is the object.
+        has this entry as the first of its current entries in the query's scope. So each row is returned once. Under a
+        random salt the newest of the rows with the same key is the object.
         """
         if self.prefix is not None and all(len(entry) > len(self.prefix) for entry in entries):
             return (yield from self._verify_behind(self.prefix, entries))

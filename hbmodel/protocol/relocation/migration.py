@@ -73,7 +73,7 @@ PHASES: Mapping[str, Phase] = {
         Phase(PREPARED, ("new", "old"), "old", ends=True),
         Phase(MOVING, ("new", "old"), "new"),  # once no program writes to the old table, its rows are copied
         Phase(CUT, ("new",), "new"),
-        # no program reads the old table, where deleted rows would still be visible
+        # no program may read the old table, where deleted rows would still be visible
         Phase(DONE, ("new",), "new", changes=True, ends=True),
         Phase(RETURNING, ("new", "old"), "old"),  # the way back: rows of the new table are copied into the old one
         Phase(RETURNED, ("old",), "old"),
@@ -112,7 +112,7 @@ def phase_of(schema: TableSchema, name: str) -> Phase | None:
 
 @frozen(eq=False)
 class TranslatedRow:
-    """A row in the form in which the other table will hold it.
+    """A row converted to the layout of the other table.
 
     Attributes:
         source: its row key in the table that it comes from.
@@ -160,8 +160,8 @@ class RowTranslator:
         object.__setattr__(self, "_indexer", RowIndexer(self.target, self.indexes))
 
     def of(self, row: Row) -> TranslatedRow | None:
-        """The row for the other table, or None if the given row is not an object. From the same row every program makes
-        the same result.
+        """The row for the other table, or None if the given row is not an object. Every program makes the same result
+        from the same row.
         """
         if not self.reader.exists(row):
             return None

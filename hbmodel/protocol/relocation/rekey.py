@@ -51,11 +51,11 @@ class Moved:
 
 @define(eq=False)
 class Progress:
-    """What a call has already done for a move, as far as the rows may no longer show it.
+    """What a call has already done for a move, for facts that the rows may no longer show.
 
     Attributes:
         begun: whether the old row was marked, or the object moved.
-        stood: whether the copy was seen while the old row was live.
+        stood: whether the call has seen the copy while the old row was live.
         moved: the object under its new key, once this call has moved it.
         hidden: the put of a new row, if the old row was deleted together with it and a delete of the same millisecond
             may have hidden it.
@@ -77,7 +77,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
     Raises:
         RowNotFound: there is no object under the old key.
         RowExists: there is another object under the new key.
-        ConflictError: another move of the object is not finished, or it has another version than asked for.
+        ConflictError: another move of the object is not finished, or it does not have the required version.
     """
     schema, columns = mover.schema, mover.columns
     progress = Progress() if progress is None else progress
@@ -98,7 +98,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
         mine = renewals == 0
         if renewals is not None and renewals < 0:  # the old row has changed since it was read
             continue
-        if renewals:  # the copy is to be taken back
+        if renewals:  # the copy must be deleted again
             assert leaving is not None
             assert copied is not None
             if not schema.versioned and digest_of(schema, moved_cells(schema, new)) != copied.digest:
@@ -160,7 +160,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
         progress.stood = True
         if copied.digest != digest and mover.copies_again:
             if digest_of(schema, moved_cells(schema, new)) == copied.digest:
-                # After that, no program deletes the old row because of this copy, and the copy can be taken back.
+                # After that, no program deletes the old row because of this copy, and the copy can be deleted.
                 yield from mover.mark(old, leaving.renewed(), UNKNOWN, over=leaving)
                 continue
             if not schema.versioned:

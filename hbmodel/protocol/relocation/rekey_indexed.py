@@ -80,7 +80,7 @@ class IndexedMover(RowMover, Generic[P]):
     def _checked(self, row: Row) -> tuple[bytes, bytes]:
         """Column and value of the version cell, which changes with each write of a column that an index reads.
 
-        If there is no version cell, those of the mark.
+        If there is no version cell, the column and value of the mark.
         """
         schema, columns = self.schema, row.columns
         column = schema.version_column if schema.version_column in columns else schema.move_column
@@ -161,7 +161,7 @@ class IndexedMover(RowMover, Generic[P]):
             return None
         self.placed = plan.outcome
         self.verifications += self.planner.verifications(plan.entries)
-        while not (yield CheckLease(now)):  # a repairer may have taken the entries for orphans
+        while not (yield CheckLease(now)):  # a repair may have deleted the entries as orphans
             self.verifications = []
             now = yield ReadClock(self.planner.mixed)
             if plan.entries:

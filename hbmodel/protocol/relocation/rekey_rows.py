@@ -1,5 +1,5 @@
-"""The steps that move an object to another key: those that all kinds of rows share, and those of rows without system
-cells.
+"""The steps that move an object to another key: the steps common to all kinds of rows, and the steps for rows without
+system cells.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class RowMover:
         raise NotImplementedError
 
     def keep_entries(self, row: bytes) -> Protocol[None]:
-        """Puts the entries of the new row, by the present indexes.
+        """Puts the entries of the new row for the current indexes.
 
         The program that put that row may have stopped before all its entries were safe.
         """
@@ -182,11 +182,11 @@ class UnindexedMover(RowMover):
 
     @property
     def moves_unmarked(self) -> bool:
-        """True for an object that is one cell with nothing but its key in the qualifier: a mark would be another
+        """True for an object that is one cell whose qualifier contains only the key: there, a mark would be another
         object.
 
         Such an object is put only if its new key is free, by the same mutation that deletes it under the old key. The
-        last write wins, as always: what is written to the old key at this moment is not moved.
+        last write wins, as always: a write to the old key at this moment is not moved.
         """
         return self._bare
 

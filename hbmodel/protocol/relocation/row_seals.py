@@ -1,4 +1,5 @@
-"""Changing the key of a table of versioned models: how a row shows where its object is, and the steps of its move.
+"""Changing the key of a table of versioned models: how a row shows which table its object is in, and the steps of its
+move.
 
 The old row determines where the object is: while the row is live, in the old table, and afterwards in the new one. A
 move seals the old row, so that no program changes it; copies it; and closes it, with a dead marker that stays sealed.
@@ -42,7 +43,7 @@ class Pair:
 class FollowingPlanner(VersionedRowPlanner):
     """Plans writes of rows whose objects may have been in another table.
 
-    Each write is later than the cells that the object has left there, so that versions grow.
+    Each write is later than the cells that the object has left in the other table, so that its version increases.
 
     Attributes:
         floors: the newest time of the cells that were left in the other table, by row.

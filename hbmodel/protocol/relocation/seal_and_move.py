@@ -1,8 +1,8 @@
 """Sans-IO generators that move objects of versioned models from one table to another, and write objects meanwhile.
 
-Each row moves by itself: it is sealed, copied and closed, see `row_seals`. Readers look in the table that objects come
-from, and then in the other one. Writers follow the state of the row in the first table; while rows move, they first
-move the rows that they will change.
+Each row moves independently: it is sealed, copied and closed, see `row_seals`. Readers look in the table that objects
+come from, and then in the other one. Writers follow the state of the row in the first table; while rows move, they
+first move the rows that they will change.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def write_between(
 
     Args:
         writes: the writes, at most one per object.
-        sent: where sent changes are recorded, by table; a protocol that is started again gets the same mappings.
+        sent: records the sent changes, by table; a protocol that is started again gets the same mappings.
         insert: whether a live object is an error.
         rounds: after how many rounds a write fails because other programs keep moving its object.
     """
@@ -207,8 +207,8 @@ class _Between:
         return [write for write in writes if write not in self.outcomes]
 
     def _never_there(self, old_rows: Mapping[PairedWrite, OldRow]) -> Protocol[dict[PairedWrite, int]]:
-        """On the way back, the writes whose objects never left the target table, each with -1: no time has to be
-        exceeded.
+        """On the way back, the writes whose objects never left the target table, each with -1, because there is no
+        earlier time to exceed.
         """
         absent = [write for write, old in old_rows.items() if self.way.back and old.row is None]
         if not absent:

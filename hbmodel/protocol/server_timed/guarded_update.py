@@ -1,12 +1,12 @@
 """Updates under the condition that their row still exists, as a sans-IO generator.
 
 A cell that alone makes a row exist must not be put into a row that was deleted since it was read. So the update is
-conditional on a cell of the row that every delete takes away: the row must still hold the value that was read. If it
-does not, the row is read again. Nothing that was put is taken back afterwards, because what is left of a row does not
-say who put it.
+conditional on a cell of the row that every delete removes: the row must still hold the value that was read. If it does
+not, the row is read again. An update never deletes afterwards what it has put, because the remaining cells do not show
+which program put them.
 
-The condition is on a cell that the update leaves as it is, if there is one. On HBase's Thrift1 gateway, each cell is
-put by a conditional call of its own.
+If possible, the condition is on a cell that the update does not change. On HBase's Thrift1 gateway, each cell is put by
+a conditional call of its own.
 """
 
 from __future__ import annotations
@@ -180,8 +180,8 @@ def _guard(
         return _failed(schema, row, _CLEARS)
     candidates = [column for column in _guards(planner, row) if row.columns[column].value]
     if not any(map(changed.get, (schema.spare_flag_column or b"", *schema.proving_columns))):
-        # Two concurrent updates could each empty the only cell that the other one does not change, and the row would
-        # show no object. So each update checks a cell that it does not change.
+        # Two concurrent updates could each empty the only cell that the other one does not change, and the row would no
+        # longer be an object. So each update checks a cell that it does not change.
         candidates = [column for column in candidates if column not in plan.blanks and column not in changed]
     column = min(candidates, key=lambda column: column in changed, default=None)
     return _failed(schema, row, _ALL_EMPTY) if column is None else (column, row.columns[column].value)
@@ -233,7 +233,7 @@ def _failed(schema: TableSchema, row: Row, message: str) -> UnindexedRowPlan:
 def _planned_again(
     planner: UnindexedRowPlanner, writes: Sequence[UpdateFields | PutObject], bound: int
 ) -> Protocol[list[tuple[UpdateFields | PutObject, UnindexedRowPlan, Row | None]]]:
-    """The updates whose rows have changed since they were read, planned over what is there now."""
+    """The updates whose rows have changed since they were read, planned again over the current rows."""
     if not writes:
         return []
     rows_read: Sequence[Row | None] = yield GetRows(

@@ -6,8 +6,8 @@ existing row, if the claim is still there. A claimed row reads as absent. The cl
 once it is older than the grace time.
 
 The columns have the timestamp of the claim. So a slow program never overwrites a row that was put after its claim was
-deleted, overwritten or taken over: whatever came later has a later time. For the same reason a program can delete the
-entries of map columns that it has put.
+deleted, overwritten or taken over: later writes have later times. For the same reason a program can delete the entries
+of map columns that it has put.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hbmodel.store.values import Delete, Put, Row
 def insert_claimed(
     planner: UnindexedRowPlanner, write: PutObject, flag: bytes, bound: int, grace: int, draw: Callable[[], bytes]
 ) -> Protocol[Outcome]:
-    """Puts an object if its row is neither there nor claimed; raises `RowExists`.
+    """Puts an object if its row neither exists nor is claimed; raises `RowExists`.
 
     No row is put twice: before the last step nothing of the row can be read, and after that step the call is over. No
     delete hides the flag that the last step puts: such a delete would have hidden the claim too, since the server gives
@@ -53,7 +53,7 @@ def insert_claimed(
     while True:
         claim = CLAIMED + draw()
         yield CheckAndPut(table, row, flag, expected, Put(row, {flag: claim}))
-        # what others put or delete in the millisecond of the claim is there by now, or has a later time
+        # puts and deletes by others in the millisecond of the claim are now visible, or have a later time
         yield LetClockTick()
         current: Row | None
         # the row is read whatever the answer was: a delete of the same millisecond hides a claim

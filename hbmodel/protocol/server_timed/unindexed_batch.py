@@ -23,7 +23,7 @@ class UnindexedRowPlan:
         outcome: the outcome of the write once its mutations are carried out.
         deletes: deletes that belong to the put: in the same call, or in a call that follows the puts of the batch.
         blanks: columns that a separate put shows as empty until `deletes` has removed them.
-        bare: columns in which an empty cell would be an empty value: no put shows them as empty.
+        bare: columns in which an empty cell would be an empty value, so no put makes them empty.
         owners: a put that goes with `put` and shows which inserts put the row.
         masks: deletes of cells that may be ahead of the server's clock, so that `deletes` may not hide them.
     """
@@ -72,7 +72,8 @@ def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) 
         yield DeleteRows(table, [*deletes, *masks])
     elif deletes:
         yield DeleteRows(table, deletes)
-        # makes a commit of several objects in one row carry out the deletes: it cannot join deletes with two times
+        # makes a commit of several objects in one row carry out the deletes, because it cannot combine deletes with two
+        # times
         yield ReadClock()
         yield DeleteRows(table, masks)
     if both:

@@ -35,9 +35,10 @@ def insert_unindexed(
     """Puts an object if `column`, which is never empty in a row, is absent; raises `RowExists`.
 
     Every column is written, counters and None too, over what an update or an increment may have left of a deleted row.
-    A delete of the same millisecond hides what is put, so the row is read once more. A mark, a cell that soon expires,
-    shows which insert put the row, or that the row has been moved to another key. A row that is not found as it was put
-    is not put again: another program may have seen and deleted it, and it would come back.
+    A delete of the same millisecond hides what is put, so the row is read once more. A mark, which is a cell that soon
+    expires, shows which insert put the row, or that the row has been moved to another key. If the read does not find
+    the row that was put, the row is not put again: this could bring back a row that another program has seen and
+    deleted.
 
     Args:
         grace: G in ms: how old the claim of another insert must be to be taken over.
@@ -70,7 +71,8 @@ def insert_unindexed(
             went_through = yield CheckAndPut(schema.table, write.row, column, b"", plan.put)
         else:
             # The mark distinguishes the row from one that another insert has put. An object that is one cell with an
-            # empty qualifier has no room for it. A table that other programs fill gets no cells but the model's.
+            # empty qualifier has no place for a mark. A table that other programs write gets only the model's own
+            # cells.
             markable = not schema.external and (schema.wide_rows is None or not schema.wide_rows.bare)
             mark = schema.stamp_prefix + planner.draw() if markable else None
             marks = (

@@ -35,7 +35,7 @@ from hbmodel.store.values import Cell, Delete, Put, Row
 
 @frozen
 class End:
-    """When a row expires: `at` a time (ms since 1970), or so many ms `after` its put."""
+    """When a row expires: `at` a time (ms since 1970), or a number of ms `after` its put."""
 
     at: int | None = None
     after: int = 0
@@ -50,7 +50,7 @@ class UnindexedRowPlanner:
         marking: whether rows of other programs may have a liveness cell, so that a put of a whole object sets it.
         reader: decides whether a row to update exists.
         gone: columns that store None as the absence of the cell.
-        bare: those of them in which an empty cell is an empty value.
+        bare: the columns of `gone` in which an empty cell is an empty value.
         own_columns: the columns of the fields, and of the cells that show that a row exists or expires.
     """
 
@@ -108,7 +108,7 @@ class UnindexedRowPlanner:
         return {write.row: row for write, row in zip(updates, rows_read, strict=True)}
 
     def _with_changed(self, updates: Iterable[UpdateFields]) -> Sequence[bytes]:
-        """The columns to read for updates that need, besides `glance`, only the columns that they change."""
+        """The columns to read for updates that need only `glance` and the columns that they change."""
         if self.glance == self.schema.family_names:
             return self.glance
         return tuple(sorted({*self.glance, *(column for write in updates for column in self._changed(write))}))
@@ -132,8 +132,8 @@ class UnindexedRowPlanner:
         return dict((yield from read_masks(self.schema, rows, columns, bound)))
 
     def _masks_of_external(self, rows: Sequence[bytes], bound: int) -> Protocol[dict[bytes, Delete | HbmodelError]]:
-        """The masks of rows of other programs; an error for a row that would still be one after the delete, since a
-        cell that the model does not declare shows it too.
+        """The masks of rows of other programs; an error for a row that would remain an object after the delete, because
+        of a cell that the model does not declare.
         """
         schema, is_system = self.schema, self.schema.is_system
         rows_read: Sequence[Row | None] = yield GetRows(schema.table, rows, schema.family_names)
@@ -262,7 +262,7 @@ class UnindexedRowPlanner:
         if end is not None and isinstance(row, StampedRow):
             plan = self._expiring(row, cells, end)
             return plan if isinstance(write, PutObject) else self._owned(plan, row)
-        # the stamp of a row that was wrongly taken for an expiring one soon expires by itself
+        # if a row was wrongly treated as expiring, its stamp soon expires by itself
         return self._put(write, cells)
 
     def _end(self, write: PutObject | UpdateFields, row: Row | None) -> End | None:
@@ -290,7 +290,7 @@ class UnindexedRowPlanner:
         }
 
     def own(self, old_cells: Mapping[bytes, Cell]) -> dict[bytes, Cell]:
-        """The cells of a row without its system cells, and in an external table without those of other programs."""
+        """The cells of a row without its system cells, and in an external table without the cells of other programs."""
         if self.schema.any_cell_shows:
             old_cells = {column: old_cells[column] for column in self.own_columns if column in old_cells}
         return {column: cell for column, cell in old_cells.items() if not self.schema.is_system(column)}
@@ -332,7 +332,9 @@ class UnindexedRowPlanner:
         return UnindexedRowPlan(Outcome("put", row, timestamp), put, older, blanks, bare=self.bare)
 
     def _owned(self, plan: UnindexedRowPlan, row: StampedRow) -> UnindexedRowPlan:
-        """The same plan with the marks of inserts and of a move: whoever put or moves the row recognizes it by them."""
+        """The same plan with the marks of inserts and of a move: the programs that put or move the row recognize it by
+        these marks.
+        """
         if row.mark is not None and plan.put is not None:
             plan = evolve(plan, put=evolve(plan.put, cells={**plan.put.cells, self.schema.move_column: row.mark}))
         if not row.owners:

@@ -51,8 +51,8 @@ def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
 
 
 def answering(schema: TableSchema, index: Index, written: Sequence[Index]) -> Sequence[Index]:
-    """The other indexes of a model whose entries answer for rows. Whoever fences a row for the unique index puts these
-    entries again.
+    """The other indexes of a model whose entries can be used without their rows. A program that fences a row for the
+    unique index puts these entries again.
 
     Args:
         written: all indexes that writes keep, each with its live table.

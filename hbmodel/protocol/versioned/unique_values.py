@@ -176,7 +176,7 @@ def owner_of(value: bytes) -> bytes | None:
 
 
 def read_claims(planner: VersionedRowPlanner, claims: Sequence[Claim]) -> Protocol[dict[Claim, Cell]]:
-    """The cells of those claims that exist."""
+    """The cells of the claims that exist."""
     column = planner.schema.claim_column
     cells: dict[Claim, Cell] = {}
     for table, those in by_table((claim.table, claim) for claim in dict.fromkeys(claims)).items():
@@ -218,7 +218,7 @@ def _fence(
     order = list(claimed)
     for row, claim, owner in foreign:
         state = claimed[row]
-        # An owner that waits itself may give the value up too, in a later round.
+        # An owner that is itself waiting may also give the value up, in a later round.
         earlier = owner in claimed and claimed[owner].error is None and order.index(owner) < order.index(row)
         if earlier and not planner.change_together(owner, row):
             state.refused = True  # an earlier write of this batch may give it up
@@ -247,7 +247,7 @@ def _fence(
 def put_fences(
     planner: VersionedRowPlanner, fences: Sequence[tuple[OldRow, ConditionalChange]], now: int
 ) -> Protocol[Sequence[bool]]:
-    """Carries out fences; before that, entries that answer for the fenced rows are put with the new versions.
+    """Carries out fences; before that, the verified entries of the fenced rows are put with the new versions.
 
     Returns:
         For each fence, whether it was carried out.

@@ -64,7 +64,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
     Every write reads its row, increments the version, and is applied only if the version cell is still the one that was
     read. Each object of a wide model has its own version, but its writes are checked against the version of the row, a
     nonce that each write of the row changes. So any number of objects of a row change under one condition. No object is
-    in conflict with its neighbours: a refused write is planned again over the row as it is then.
+    in conflict with its neighbours: a refused write is planned again over the current row.
 
     Attributes:
         patience: the number of rounds in which a write waits for another one that has claimed the same unique value.
@@ -74,7 +74,8 @@ class VersionedRowPlanner(IndexedRowPlanner):
         moving: whether it plans the steps of a move to another key or table: only these may write rows that a move has
             marked or sealed.
         over_closed: whether closed rows are overwritten, since their objects come back from the other table.
-        answering: the other indexes whose entries answer for rows, if `indexes` has only some indexes; see `whole`.
+        answering: the other indexes whose entries can be used without their rows, if `indexes` has only some indexes;
+            see `whole`.
     """
 
     patience: int = 20
@@ -161,13 +162,13 @@ class VersionedRowPlanner(IndexedRowPlanner):
     def entries_again(self, old: OldRow, version: bytes, timestamp: int) -> list[tuple[str, Put]]:
         """The entries to put again before a change that raises the version of a row, but no value that an index has.
 
-        A verified entry answers for its row and, if it has every column, also for the version. So it must not stay
-        verified with the previous version. Claims of unique values are derived from the entries of a write, so the
-        entries of unique indexes are included. Entries that expire are never verified.
+        A query uses a verified entry instead of its row and, if the entry has every column, takes the version from it.
+        So an entry must not stay verified with the previous version. Claims of unique values are derived from the
+        entries of a write, so the entries of unique indexes are included. Entries that expire are never verified.
         """
         if not self.covering or not old.live or old.row is None or self.end_of(old.row) is not None:
             return []
-        # a row whose entries cannot be made has none that could answer
+        # a row whose entries cannot be made has no verified entries
         with suppress(IncompleteRow, DecodingError, KeyTooLong, EncodingError, ComputedFieldError):
             values = self.reader.values(old.row)
             cells = {
@@ -246,8 +247,8 @@ class VersionedRowPlanner(IndexedRowPlanner):
             return plan
         version = self.version(self.nonce(), old, timestamp)
         put = evolve(plan.put, cells={**plan.put.cells, self.schema.version_column: version})
-        # An entry answers for the version only if it has every column, and no entry has a changed column that is not in
-        # the group. Map entries do not count as columns here.
+        # Queries take the version from an entry only if it has every column, and no entry has a changed column that is
+        # not in the group. Map entries do not count as columns here.
         alone = write.changes.keys() <= self.schema.maps_by_name.keys()
         return evolve(plan, put=put, entries=self.entries_again(old, version, timestamp) if alone else plan.entries)
 

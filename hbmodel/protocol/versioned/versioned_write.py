@@ -181,7 +181,7 @@ class WrittenRows:
     ) -> Protocol[dict[bytes, Sequence[Release]]]:
         """Claims the unique values of rows; returns the rows that may be written, each with its releases."""
         claims = {row: claims_of(self.planner, plan, old) for row, (plan, old) in planned.items()}
-        if len(self.outcomes) > self.done:  # if rows hand values on in a chain, each waits for the row before it
+        if len(self.outcomes) > self.done:  # if values move along a chain of rows, each row waits for the row before it
             self.rounds.clear()
             self.done = len(self.outcomes)
         tried = max((self.rounds[row] for row in planned), default=0)
@@ -247,7 +247,7 @@ class WrittenRows:
             self.outcomes[write.row] = Outcome("failed", write.row, error=error)
             return True
         if sent.planner is not self.planner and current.nonces[0] == sent.cell.nonces[0]:
-            entries += self.planner.current_entries(old)  # by the indexes as they are now
+            entries += self.planner.current_entries(old)  # for the current indexes
         self._note(sent)
         return True
 
@@ -268,7 +268,7 @@ class WrittenRows:
         self.releases += sent.releases
 
     def _keep_entries(self, rows: Sequence[bytes]) -> Protocol[None]:
-        """If changes took too long, puts their entries again: a repair may have taken them for orphans (rule 3).
+        """If changes took too long, puts their entries again: a repair may have deleted them as orphans (rule 3).
 
         The rows are not put again: others may have changed or deleted them since. So it is unknown whether the entries
         match them.

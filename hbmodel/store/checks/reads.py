@@ -29,14 +29,16 @@ _OPERATORS = frozenset(get_args(Operator))
 def distinct_columns(columns: Sequence[bytes]) -> list[bytes]:
     """The columns of a read without repetitions, and without columns whose whole family is read too.
 
-    Of a column and its family, HBase's `Get` and `Scan` would read only the one that is given last.
+    If a column and its whole family are given, HBase's `Get` and `Scan` read only the one that is given last.
     """
     whole = {column for column in columns if b":" not in column}
     return [column for column in dict.fromkeys(columns) if b":" not in column or column.partition(b":")[0] not in whole]
 
 
 def wanted_columns(table: str, columns: Sequence[bytes]) -> Sequence[bytes]:
-    """The columns of a read as HBase takes them, see `distinct_columns`; raises what `check_read_columns` raises."""
+    """The columns of a read in the form that HBase accepts, see `distinct_columns`; raises what `check_read_columns`
+    raises.
+    """
     try:
         return _known_columns(tuple(columns))
     except (InvalidRequest, TypeError):
@@ -89,12 +91,12 @@ def _judges_rows(filter: Filter) -> bool:
 def check_filter(filter: Filter, *, reversed: bool) -> None:
     """Raises InvalidRequest for a filter that HBase cannot evaluate, or that its versions evaluate differently.
 
-    In a reversed scan a column range or prefix inside an Or makes HBase lose cells behind the first one that is left
-    out: `FilterListWithOR` compares seek hints the wrong way round there.
+    In a reversed scan, a column range or prefix inside an Or makes HBase lose cells after the first one that is left
+    out, because `FilterListWithOR` compares seek hints in the wrong direction there.
 
     A value filter, a pagination or a `FirstCellOnly` depends on which cells it has seen before. If a column range or
-    prefix stands behind it in an And, that differs: from 2.6.1 on, `FilterListWithAND` asks the range for a jump where
-    the filter before it leaves a cell out, and older servers do not (HBASE-28622).
+    prefix follows such a filter in an And, the seen cells differ between versions: from 2.6.1 on, `FilterListWithAND`
+    asks the range for a jump when the filter before it leaves a cell out, and older servers do not (HBASE-28622).
     """
     match filter:
         case ValueFilter(column, operator):
@@ -124,9 +126,9 @@ def check_filter(filter: Filter, *, reversed: bool) -> None:
 
 
 def _behind_counting(filters: Sequence[Filter]) -> Sequence[Filter]:
-    """The column ranges and prefixes behind the first filter that depends on the cells before."""
+    """The column ranges and prefixes after the first filter that depends on earlier cells."""
     counting = next((number for number, part in enumerate(filters) if _counts(part)), len(filters))
-    # Inside another list they are not asked for a jump, in no version.
+    # Inside another list, no version asks them for a jump.
     return [part for part in filters[counting + 1 :] if isinstance(part, ColumnRange | ColumnPrefix)]
 
 
@@ -144,8 +146,8 @@ def reversible(filter: Filter) -> Filter:
     """A filter that means the same and that HBase also takes in a reversed scan of several families.
 
     A value filter that drops rows without its column lets the server read other families on demand, which a reversed
-    scan refuses ("Reverse scan with loading CFs on demand is not supported"). A filter that passes everything, but
-    wants to see every family, turns that off.
+    scan refuses ("Reverse scan with loading CFs on demand is not supported"). An additional filter that passes
+    everything, but needs every family, turns that off.
     """
     return And([filter, ColumnPrefix(b"")]) if _drops_rows(filter) else filter
 

@@ -11,7 +11,7 @@ from hbmodel.store.values import FOREVER, Family
 # `TableName.isLegalNamespaceName` and `isLegalTableQualifierName`.
 _TABLE_NAME = re.compile(r"(?:\w+:)?\w[\w.-]*")
 
-# A key-value has one byte for the length of the family's name, of which the highest bit is not used.
+# A key-value has one byte for the length of the family's name, and the highest bit of this byte is not used.
 _MAX_FAMILY_LENGTH = 127
 
 

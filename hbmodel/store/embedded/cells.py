@@ -149,7 +149,7 @@ def has_version_of(cell: StoredCell | None, timestamp: int) -> bool:
 
 
 def masked(cell: StoredCell | None, tombstone: int) -> StoredCell | None:
-    """What a tombstone leaves of a chain: the versions newer than it."""
+    """The part of a chain that a tombstone leaves: the versions newer than the tombstone."""
     if cell is None or cell.timestamp <= tombstone:
         return None
     if cell.older is None:
@@ -192,7 +192,7 @@ def with_version(
 
 
 def compacted(cell: StoredCell, now: int, oldest: int, max_versions: int) -> StoredCell | None:
-    """What a major compaction leaves of a chain: the newest living versions, one of each timestamp, at most
+    """The part of a chain that a major compaction leaves: the newest living versions, one of each timestamp, at most
     `max_versions`.
     """
     remaining: list[StoredCell] = []

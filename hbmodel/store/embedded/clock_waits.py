@@ -33,8 +33,8 @@ class EmbeddedClock:
         return _milliseconds() if self._given is None else self._given()
 
     def pass_deletes(self, mutations: Sequence[Put | Delete], millisecond: int) -> None:
-        """Waits until the millisecond of a delete at the server's time has passed: its tombstones hide what is put
-        in it.
+        """Waits until the millisecond of a delete at the server's time has passed: its tombstones hide puts in the same
+        millisecond.
         """
         if deletes_now(mutations):
             while self._given is None and self() <= millisecond:
@@ -43,7 +43,8 @@ class EmbeddedClock:
     def time_apart(
         self, layout: TableDescriptor, changes: Sequence[tuple[RowWriter, Sequence[Put | Delete]]], now: int
     ) -> int:
-        """The time of a change: `now`, or the next millisecond if a cell that it puts has a version of `now`.
+        """The time of a change: `now`, or the next millisecond if a cell that the change puts already has a version of
+        `now`.
 
         The change would replace that version. Only families that keep several versions are looked at.
         """

@@ -83,7 +83,8 @@ class _Link:
 
 
 def _close_dropped(pid: int, connection: sqlite3.Connection) -> None:
-    # The thread ended, or the store was dropped without being closed. What another process opened is not touched.
+    # The thread ended, or the store was dropped without being closed. Connections that another process opened are not
+    # touched.
     if pid == os.getpid():
         connection.close()
 
@@ -157,9 +158,7 @@ class Database:
         process = self._here()
         link = self._link(process)
         if process.writer == threading.get_ident():
-            raise RuntimeError(
-                "This thread writes already: nothing can be written inside the transaction of another write."
-            )
+            raise RuntimeError("This thread is already in a write transaction: nothing else can be written inside it.")
         # Threads wait here and not in SQLite, where they would poll.
         with process.writing, link.lock:
             try:
@@ -239,8 +238,8 @@ class Database:
     # --- forks --------------------------------------------------------------------------------------------------------
 
     def before_fork(self) -> Callable[[], None]:
-        """Waits for transactions under way, closes all connections, and blocks new ones until the returned function is
-        called.
+        """Waits for transactions in progress, closes all connections, and blocks new ones until the returned function
+        is called.
         """
         process = self._process
         process.registering.acquire()  # this comes first, so that no thread can add a link

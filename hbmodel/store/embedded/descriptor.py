@@ -85,7 +85,7 @@ class TableDescriptor:
 
     @cached_property
     def prefixes(self) -> tuple[bytes, ...]:
-        """What the columns of the families start with: each name and the colon."""
+        """The prefixes of the columns of the families: each name and the colon."""
         return tuple(family.name + b":" for family in self.families)
 
     @cached_property

@@ -28,7 +28,7 @@ def namespaces(connection: sqlite3.Connection) -> set[str]:
 
 
 def check_namespace_of(connection: sqlite3.Connection, table: str) -> None:
-    """Raises `NamespaceNotFound` unless the namespace that a table's name begins with is there."""
+    """Raises `NamespaceNotFound` unless the namespace of a table's name exists."""
     namespace, colon, _ = table.partition(":")
     if colon and namespace not in namespaces(connection):
         raise NamespaceNotFound(

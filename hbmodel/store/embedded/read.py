@@ -1,4 +1,4 @@
-"""Reading rows of an embedded store: multi-get, and scans in short transactions that continue behind the last row."""
+"""Reading rows of an embedded store: multi-get, and scans in short transactions that continue after the last row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from hbmodel.store.values import Cell, Scan
 _EXAMINED_ROWS = 2048
 _EXAMINED_BYTES = 4 * 1024 * 1024
 
-# Numbers of rows that one statement asks for: few, so that SQLite's compiled statements are used again.
+# Numbers of rows that one statement asks for. There are few different numbers, so that SQLite's compiled statements are
+# used again.
 _GET_SIZES = (1, 16, 256)
 
 
@@ -38,7 +39,7 @@ class Projection:
 
     @classmethod
     def of(cls, layout: TableDescriptor, table: str, columns: Sequence[bytes]) -> Projection:
-        """Checks the columns of a read; those of a family that is asked for as a whole add nothing.
+        """Checks the columns of a read; columns of a family that is asked for as a whole are dropped.
 
         Raises:
             FamilyNotFound: the table has no such family.
@@ -120,7 +121,7 @@ class RowReader:
             self._run = None if projection.columns else filter.run
 
     def row(self, row: bytes, ends: int | None, data: bytes) -> StoredRow | None:
-        """A row of one segment as the read shows it, or None if nothing of it is to be seen."""
+        """A row of one segment as the read shows it, or None if nothing of it is visible."""
         filter = self._filter
         if filter is not None and filter.rejects(row):
             return None
@@ -290,7 +291,7 @@ def read_rows(
         )
         cursor = connection.execute(statement, (table_id, *values))
         for row, ends, data, wide in _by_row(cursor):
-            if wide:  # its segments are not all read here, and the rows behind it are asked for once more
+            if wide:  # not all of its segments are read here, and the rows after it are asked for again
                 cursor.close()
                 stored = reader.wide_row(row, RowSegments(connection, table_id, row))
                 rest += [other for other in chunk if other > row]
@@ -335,12 +336,12 @@ def _cut(row: bytes, parts: Iterable[Mapping[bytes, Cell]], cells: int) -> Itera
 
 @define
 class ScanPosition:
-    """How far a scan has come.
+    """The progress of a scan.
 
     Attributes:
         range: what is still to be read; None if nothing is.
         remaining: rows still to be returned, or None for all.
-        pieces: the pieces of the row under way, as they were when it was read.
+        pieces: the remaining pieces of the current row, as they were when it was read.
         ended: whether nothing more is wanted.
     """
 
@@ -350,7 +351,7 @@ class ScanPosition:
     ended: bool = field(default=False)
 
     def given(self, batch: list[StoredRow], full: bool) -> list[StoredRow]:
-        """Records that a batch is returned; behind a full batch, pieces may be left."""
+        """Records that a batch is returned; after a full batch, pieces may be left."""
         self.ended = self.range is None and not full
         if self.remaining is not None:
             self.remaining -= len(batch)
@@ -427,6 +428,6 @@ def _rows(
 
 
 def _beyond(range: KeyRange | None, row: bytes, reversed: bool) -> KeyRange | None:
-    """The part of a range behind a row; None if it is empty."""
+    """The part of a range after a row; None if it is empty."""
     rest = (range or KeyRange()).before(row) if reversed else (range or KeyRange()).after(row)
     return None if rest.empty else rest

@@ -56,7 +56,7 @@ class RowSegments:
         self.read = 0
 
     def holding(self, column: bytes) -> Segment | None:
-        """The segment in which a column is, if it is anywhere; None below the first segment."""
+        """The segment in which a column must be if it exists; None below the first segment."""
         segment = self._kept
         if segment is not None and segment.first <= column <= segment.last:
             return segment

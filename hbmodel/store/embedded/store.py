@@ -55,10 +55,10 @@ _COUNTER = struct.Struct(">q")
 class EmbeddedStore(ClosingStore):
     """A store in one SQLite file, or in memory, that behaves as HBase does.
 
-    Versions, tombstones (which also hide what arrives late, until `compact`), TTLs, filters, counters and conditional
-    changes follow HBase 2.6. Rows change atomically; a scan sees each of its batches as of one moment, as HBase sees
-    each row. Threads may share a store, and processes a file. In a family that keeps several versions, no put at the
-    server's time replaces a version of its own millisecond: it waits for the next one (unless the clock was given).
+    Versions, tombstones (which also hide late puts, until `compact`), TTLs, filters, counters and conditional changes
+    follow HBase 2.6. Rows change atomically; a scan sees each of its batches as of one moment, as HBase sees each row.
+    Threads may share a store, and processes a file. In a family that keeps several versions, no put at the server's
+    time replaces a version of its own millisecond: it waits for the next one (unless the clock was given).
 
     Args:
         path: the path of the file, created if it is missing (its directory is not); None keeps everything in memory,
@@ -156,7 +156,7 @@ class EmbeddedStore(ClosingStore):
         position = ScanPosition(scan.range, scan.limit, ended=scan.range.empty or scan.limit == 0)
         wanted = scan.filter
         if wanted is not None and scan.cells is not None and scan.limit == 1 and projection.only_family is not None:
-            wanted = first_piece(wanted, scan.cells)  # no more of a wide row is read than is returned
+            wanted = first_piece(wanted, scan.cells)  # of a wide row, only the part that is returned is read
         filter = None if wanted is None else RowFilter(wanted, scan.reversed)
         while not position.ended:
             with self._database.read() as connection:
@@ -366,8 +366,8 @@ class EmbeddedStore(ClosingStore):
         return layout.regions(table, table_id)
 
     def compact(self, table: str | None = None) -> None:
-        """Runs a major compaction, which removes tombstones, so that what they hid can be put again, and expired and
-        excess cells.
+        """Runs a major compaction, which removes tombstones, so that the cells that they hid can be put again, and
+        removes expired and excess cells.
 
         It makes no cell visible that reads did not see before. Families keep tombstones for their
         `hbase.hstore.time.to.purge.deletes` (ms).

@@ -1,4 +1,4 @@
-"""Rows that are read again and again in writing transactions, remembered as long as nobody writes them."""
+"""A cache of rows that are read repeatedly in writing transactions, as long as no program writes them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WatchedRows:
         self._rows: dict[tuple[str, bytes], Row | None] = {}
 
     def pass_gate(self, connection: Connection, read: Read) -> None:
-        """Passes the gate in a transaction that alone may write, before it has written anything."""
+        """Passes the gate in the only transaction that may write, before the transaction has written anything."""
         if GATE.get() is not None:
             pass_gate(lambda table, row: self._row(connection, table, row, read))
 

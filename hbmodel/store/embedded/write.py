@@ -72,7 +72,7 @@ class _Tombstones:
         return self._complete and not self._known
 
     def of(self, target: bytes) -> int:
-        """Up to which time cells of a family or column are deleted; -1 if there is no tombstone."""
+        """The time up to which cells of a family or column are deleted; -1 if there is no tombstone."""
         if target not in self._known and not self._complete:
             record = self._connection.execute(
                 "SELECT timestamp FROM tombstones WHERE table_id = ? AND row = ? AND target = ?", (*self._key, target)
@@ -152,7 +152,7 @@ class RowWriter:
         for column, value in put.cells.items():
             family = column[: column.index(b":")]
             if buried and (timestamp <= tombstones.of(family) or timestamp <= tombstones.of(column)):
-                continue  # hidden by an earlier tombstone for good: a compaction drops it with the tombstone
+                continue  # permanently hidden by an earlier tombstone: a compaction drops it with the tombstone
             segment = whole or self._segment_for(column)
             cells = segment.cells
             before = cells.get(column)

@@ -27,7 +27,7 @@ from hbmodel.store.filters import (
 from hbmodel.store.values import Cell
 
 # Return codes: how far to step (next cell, column, row of the family, or to a hint), and bit 0 if the cell is left out.
-# So a longer step has a larger code, and And and Or become a maximum and a minimum (`FilterListWithAND`,
+# A longer step has a larger code, so And is the maximum of codes and Or the minimum (`FilterListWithAND`,
 # `FilterListWithOR`).
 _INCLUDE = 0
 _SKIP = 1
@@ -260,7 +260,8 @@ class _And(_List):
         self._hinting: list[Node] = []
 
     def rejects(self, row: bytes) -> bool:
-        # All filters are asked, whatever the first one answers: each remembers its answer for the cells of the row.
+        # All filters are asked, whatever the first one answers, because each remembers its answers for the cells of the
+        # row.
         return sum(node.rejects(row) for node in self._nodes) > 0
 
     def code(self, family: bytes, qualifier: bytes, cell: Cell) -> int:
@@ -268,8 +269,8 @@ class _And(_List):
         self._hinting.clear()
         for index, node in enumerate(self._nodes):
             self._included[index] = False
-            # If a filter leaves the cell out, the filters behind it do not see the cell, so that their counts stay
-            # (HBASE-20565). Newer servers ask column ranges for a hint all the same (HBASE-28622). That makes no
+            # If a filter leaves the cell out, the filters after it do not see the cell, so that their counts do not
+            # change (HBASE-20565). Newer servers nevertheless ask column ranges for a hint (HBASE-28622). That makes no
             # difference to the filters that `check_filter` allows.
             if result & 1:
                 continue

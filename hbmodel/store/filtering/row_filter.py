@@ -20,7 +20,7 @@ from hbmodel.store.values import Cell
 
 
 def seen_qualifiers(filter: Filter) -> KeyRange:
-    """A range of qualifiers outside of which no part of the filter takes notice of a cell.
+    """A range of qualifiers; no part of the filter depends on cells outside of it.
 
     Only a column range or prefix that comes first gives such a range: a filter before it in an And would see every
     cell.
@@ -58,7 +58,7 @@ class Run:
 
 
 def run_of(filter: Filter) -> Run | None:
-    """The run of cells that a filter passes, of those that it sees; None if the filter is not as simple as that."""
+    """The run of cells that a filter passes among the cells that it sees; None if the filter does anything else."""
     match filter:
         case ColumnRange() | ColumnPrefix():
             return Run()
@@ -100,7 +100,7 @@ class RowFilter:
         self._reversed = reversed
 
     def rejects(self, row: bytes) -> bool:
-        """Begins a row and tells whether its key alone excludes it."""
+        """Begins a row, and returns whether its key alone excludes it."""
         self._root.reset()
         return self._root.rejects(row)
 

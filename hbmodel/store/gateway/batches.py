@@ -21,7 +21,7 @@ THRIFT_CELL_OVERHEAD = 32
 
 
 def put_size(put: Put) -> int:
-    """Roughly the bytes that a put takes in a call, which are more than HBase counts for any of its cells; raises
+    """An estimate of the bytes that a put takes in a call, which is more than HBase counts for any of its cells; raises
     TypeError if values are not bytes.
     """
     row, cells = put.row, put.cells
@@ -35,7 +35,7 @@ def put_size(put: Put) -> int:
 
 
 def delete_size(row: bytes, names: Iterable[bytes]) -> int:
-    """Bytes that a delete of these families and columns of a row takes in a call, roughly."""
+    """An estimate of the bytes that a delete of these families and columns of a row takes in a call."""
     return ROW_OVERHEAD + len(row) + sum(THRIFT_CELL_OVERHEAD + len(name) for name in names)
 
 

@@ -130,7 +130,8 @@ class GatewayClient(ClosingStore):
         self._pool: Pool[ThriftConnection] = Pool(
             partial(self._gateways.connect, self._connected),
             pool,
-            # while the gateway is down every call takes long, which must not look like a small pool
+            # while the gateway is down, every call takes long, and this must not be reported as a pool that is too
+            # small
             max(timeout, retry_for),
             http.MAX_IDLE if transport == "http" else MAX_IDLE,
             lambda: self._gateways.answered,

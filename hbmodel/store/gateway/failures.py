@@ -26,7 +26,7 @@ from hbmodel.store.checks.tables import TABLE_EXISTS
 logger = logging.getLogger("hbmodel")
 
 # The gateway passes on the failure of HBase's Java client, often wrapped (RetriesExhausted... around the cause), so a
-# name counts wherever it is in the stack trace; more specific causes come first.
+# name counts at any place of the stack trace; more specific causes come first.
 _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ("NoSuchColumnFamilyException", FamilyNotFound, NO_FAMILY),
     ("already exists so cannot be added", FamilyExists, "The table already has a column family of that name."),
@@ -119,7 +119,7 @@ def reason_of(failure: Exception) -> str:
 
 
 def is_passing(failure: Exception, name: str = "") -> bool:
-    """Whether the same request may well succeed a moment later. If it was a write, its outcome is unknown.
+    """Whether the same request is likely to succeed a moment later. If it was a write, its outcome is unknown.
 
     Args:
         failure: a Thrift exception.

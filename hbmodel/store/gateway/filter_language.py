@@ -22,7 +22,7 @@ from hbmodel.store.filters import (
 
 
 def filter_string(filter: Filter) -> bytes:
-    """The string that means `filter`; any byte may occur in it.
+    """The string for a filter; any byte may occur in it.
 
     Raises:
         InvalidRequest: an `And` or `Or` of nothing, a column without a colon, or a negative count.

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Idempotence(Enum):
-    """What it means to carry out the same request a second time."""
+    """The effect of carrying out the same request a second time."""
 
     NONE = "a read"
     SAME = "a write that leaves the same cells however often it is applied: all its timestamps are given"
@@ -187,7 +187,7 @@ class RetryingCaller:
                     reason = reason_of(failure)
                     if connection is not None:
                         where = {"gateway": str(connection.gateway)}
-                        if not connection.gateway.alone:  # another one may be better connected to HBase
+                        if not connection.gateway.alone:  # another gateway may have a better connection to HBase
                             lease.drop()
                 if (doubtful and idempotence is Idempotence.ANEW) or isinstance(cause, CertificateRefused):
                     break

@@ -84,7 +84,7 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _question_overhead(self, columns: Sequence[bytes]) -> int:
-        """Bytes that a call of `_get_request` takes for each row, in addition to its key."""
+        """The number of bytes that a call of `_get_request` takes for each row, in addition to the row's key."""
 
     @abstractmethod
     def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
@@ -280,7 +280,7 @@ class GatewayStore(GatewayClient):
                 exchange(connection)
             except self._failures as failure:
                 if is_passing(failure, self._name(table).decode()):
-                    with suppress(StoreUnavailable, UnknownOutcome):  # these would be about this check only
+                    with suppress(StoreUnavailable, UnknownOutcome):  # these errors would be about this check only
                         self._check_table(connection, table)
                 raise
 

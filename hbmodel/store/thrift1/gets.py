@@ -1,4 +1,6 @@
-"""Reads of different columns in each row, as calls of the first Thrift gateway, which take one list of columns each."""
+"""Reads of different columns in each row, through the first Thrift gateway, whose calls take one list of columns for
+all rows.
+"""
 
 from __future__ import annotations
 

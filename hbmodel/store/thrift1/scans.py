@@ -1,4 +1,4 @@
-"""How the first Thrift gateway is asked for ranges of rows."""
+"""The calls by which the first Thrift gateway reads ranges of rows."""
 
 from __future__ import annotations
 

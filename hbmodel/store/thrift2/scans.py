@@ -1,5 +1,5 @@
-"""How the second Thrift gateway is asked for ranges of rows: a part of one row by a get, short ranges in a single call,
-long ones by a scanner.
+"""The calls by which the second Thrift gateway reads ranges of rows: a get for a part of one row, a single call for
+short ranges, and a scanner for long ranges.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SHORT = 100
 
 
 class Thrift2ScanCalls:
-    """One call for what may be short; a scanner for what is known to be longer."""
+    """One call for ranges that may be short; a scanner for ranges that are known to be longer."""
 
     failures = FAILURES
     forgotten: tuple[type[Exception], ...] = (TIllegalArgument, TApplicationException)
@@ -47,7 +47,7 @@ class Thrift2ScanCalls:
         return "getScannerRows", {"scannerId": scanner, "numRows": count}
 
     def received(self, rows: Sequence[Any]) -> Sequence[Any]:
-        """The rows as they are, in HBase's own order; the empty result of a get is no row."""
+        """The rows unchanged, in HBase's own order, without the empty result of a get."""
         return [] if rows and not rows[0].columnValues else rows
 
     def close(self, scanner: int) -> Request:

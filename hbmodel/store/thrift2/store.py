@@ -198,8 +198,8 @@ class Thrift2Store(GatewayStore):
     def _modify_family_request(self, table: str, family: Family) -> Request:
         """The call that changes a column family.
 
-        The gateway would reset every option that it is not given to HBase's default. So the live descriptor is read,
-        and sent back with the changes. Another program's change in between is lost.
+        The gateway would reset every option that is missing from the call to HBase's default. So the live descriptor is
+        read, and sent back with the changes. Another program's change in between is lost.
         """
         live = next((descriptor for descriptor in self._descriptors(table) if descriptor.name == family.name), None)
         if live is None:
@@ -221,7 +221,7 @@ class Thrift2Store(GatewayStore):
         """The regions of a table, with their names.
 
         The gateway reports where regions begin and end, but not their names, so these are read from HBase's catalogue.
-        If the program may not read the catalogue, or the catalogue differs from the gateway's answer at the moment, a
+        If the program may not read the catalogue, or the catalogue currently differs from the gateway's answer, a
         region gets the part of its name that is known: `table,start row`.
         """
         name = self._name(table)

@@ -1,4 +1,4 @@
-"""Puts and deletes as calls of the second Thrift gateway, where every one has its own timestamp and TTL."""
+"""Puts and deletes as calls of the second Thrift gateway, where each of them has its own timestamp and TTL."""
 
 from __future__ import annotations
 

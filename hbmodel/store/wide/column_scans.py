@@ -1,4 +1,4 @@
-"""Scans of the objects in some ranges of columns, whatever their row."""
+"""Scans of the objects in some ranges of columns, in any row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hbmodel.store.wide.slices import NO_OBJECTS
 def scan_columns(
     store: Store, table: str, scans: Sequence[Scan], columns: Sequence[Interval]
 ) -> Sequence[Iterator[Sequence[Row]]]:
-    """Like `Store.scan`, but reads only the objects whose qualifiers lie in some ranges, whatever their row.
+    """Like `Store.scan`, but reads only the objects whose qualifiers lie in some ranges, in any row.
 
     Args:
         columns: ranges of qualifiers as in a `SliceScan`.

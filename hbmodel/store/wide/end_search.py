@@ -31,12 +31,12 @@ _CELLS = (4, 16)
 
 @frozen
 class RowEnd:
-    """What was found.
+    """The result of a search.
 
     Attributes:
-        stop: a place from which on there are no objects; None if that is where the ranges end.
-        start: where the last portion begins, probably.
-        spacing: the distance between two objects there, roughly.
+        stop: a place from which on there are no objects; None if the objects extend to the end of the ranges.
+        start: the probable beginning of the last portion.
+        spacing: the approximate distance between two objects there.
     """
 
     stop: bytes | None
@@ -88,7 +88,7 @@ class EndSearch:
             places = {place for place in places if place > (low or before[0][0])}
             if low is None:
                 places.add(before[0][0])
-            if not places:  # what is left lies within the last object
+            if not places:  # the rest of the range lies within the last object
                 break
             found = False
             for place, names in zip(sorted(places), self.probes(before, sorted(places), cells), strict=True):
@@ -111,7 +111,7 @@ class EndSearch:
         return name[: self.portions.wide.prefix_end(name)]
 
     def _behind(self, name: bytes) -> bytes | None:
-        """The first place behind the object that a column belongs to; None if there is none."""
+        """The first place after the object that a column belongs to; None if there is none."""
         end = self.portions.wide.prefix_end(name)
         return key_successor(name) if end is None or end == len(name) else prefix_successor(name[:end])
 

@@ -1,4 +1,4 @@
-"""A view of a store in which each object of a wide row is a row of its own; all other tables are seen as they are."""
+"""A view of a store in which each object of a wide row is a row of its own; all other tables are unchanged."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class FoldedStore(WrappingStore):
     """Shows one logical row for each object of the wide models: its key is the object's object key, its columns are
     aliases.
 
-    Calls on a table of logical rows become calls on the table that holds them. Nothing else changes: the store promises
-    for an object what it promises for a row. Puts into one row with the same timestamp and TTL become one put, if they
-    are not large.
+    Calls on a table of logical rows become calls on the table that holds them. Nothing else changes: the store gives
+    the same guarantees for an object as for a row. Puts into one row with the same timestamp and TTL become one put, if
+    they are not large.
 
     No read of many objects is a snapshot, not even a page.
 
@@ -437,7 +437,9 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
 def _but_strange(
     change: Callable[[ObjectRow], ObjectRow | None] | None,
 ) -> Callable[[ObjectRow], ObjectRow | None] | None:
-    """A function that changes only objects. A cell that is no object's stays: nobody knows whether it is asked for."""
+    """A function that changes only objects. A cell that belongs to no object is kept, because it is not known whether
+    it is wanted.
+    """
     if change is None:
         return None
     return lambda row: row if STRANGE in row.columns else change(row)

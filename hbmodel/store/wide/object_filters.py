@@ -1,4 +1,6 @@
-"""Filters of logical rows, for what the server cannot decide, since it knows rows and not the objects in them."""
+"""Filters of logical rows, for conditions that the server cannot evaluate, because it knows only rows and not the
+objects in them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ COUNTED = And([FirstCellOnly(), KeyOnly()])
 
 
 def keys_only(filter: Filter | None) -> bool:
-    """Whether the server can leave all values out."""
+    """Whether the server can omit all values."""
     return filter in (KeyOnly(), COUNTED)
 
 

@@ -40,7 +40,7 @@ class PartOfRow:
         self.get = Get(row, [wide.column(prefix, column) for column in wanted or own] or [wide.lead + ROW_VERSION])
 
     def object(self, row: Row | None, version: Cell | None = None) -> ObjectRow | None:
-        """The logical row, with the version of the row that holds it; that version may be there without an object."""
+        """The logical row, with the version of the row that holds it; that version may exist without an object."""
         columns: dict[bytes, Cell] = {}
         if row is not None and not self._nothing:
             cut, lead = self._cut, self._lead

@@ -1,4 +1,4 @@
-"""Makes objects from the pieces in which a scan returns wide rows; no object is put together from two reads."""
+"""Makes objects from the pieces in which a scan returns wide rows; no object is assembled from two reads."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class SliceScan:
 class SliceReader:
     """Reads the objects of one model.
 
-    No object is put together from two reads: the last object of a full page is read again from its first cell, with the
+    No object is assembled from two reads: the last object of a full page is read again from its first cell, with the
     cells that follow. If many rows are read forwards and whole, each comes in pieces of one read (`Scan.cells`), which
     are joined, and nothing is read again. But if an object may have any number of columns, not all of these are read
     with it, and rows do not come in pieces.
@@ -108,8 +108,8 @@ class SliceReader:
         self._filters_all = wide.strict or wide.prefix_end(b"") is not None
 
     def sized(self, scan: SliceScan) -> SliceScan:
-        """The same scan with its page and batch sizes, which are chosen only once: what other reads show later does not
-        change a scan under way.
+        """The same scan with its page and batch sizes, which are chosen only once: later results of other reads do not
+        change a scan in progress.
         """
         if scan.page is not None:
             return scan

@@ -1,5 +1,5 @@
-"""What reads have shown about wide rows: how large their cells are, how far apart their objects, and which rows are so
-wide that they are worth a warning.
+"""What reads have shown about wide rows: the size of their cells, the distance between their objects, and the rows that
+are so wide that they need a warning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger("hbmodel")
 
 
 class RowWidths:
-    """What the reads of one session have shown.
+    """Measurements from the reads of one session.
 
     Args:
         many_cells: cells of one row in one read that are worth a warning.

@@ -1,5 +1,5 @@
-"""Wide rows: how the objects of a model lie in the columns of rows, and how their cells become one logical row for
-each object.
+"""Wide rows: the places of a model's objects in the columns of rows, and the conversion of their cells to one logical
+row for each object.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Places(Protocol):
 
     @property
     def kind(self) -> bytes:
-        """What the qualifiers of all objects begin with, or nothing."""
+        """The prefix of the qualifiers of all objects, or nothing."""
         ...
 
     def cut(self, place: bytes) -> tuple[bytes, bytes]:
@@ -98,7 +98,7 @@ class WideRows:
         kept: those of the columns that a delete of a whole object leaves, unless the delete names them.
         more: whether an object may have any number of other columns, which are not read with it once they fill a page.
         rare: columns that few objects have, or none; a delete of the whole object names them too.
-        strict: whether a cell whose qualifier is of no object, though of the kind, becomes a row of its own, see
+        strict: whether a cell whose qualifier has the kind but belongs to no object becomes a row of its own, see
             `STRANGE`; otherwise it is left out.
     """
 
@@ -121,7 +121,7 @@ class WideRows:
 
     @property
     def lead(self) -> bytes:
-        """What the columns of the family begin with: its name and the colon."""
+        """The prefix of the family's columns: its name and the colon."""
         return self.family + b":"
 
     @property

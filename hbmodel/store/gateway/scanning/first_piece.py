@@ -1,4 +1,4 @@
-"""Reads the first piece of one row in a single call, where the gateway has one, without keeping a connection."""
+"""Reads the first piece of one row in a single call, if the gateway has such a call, without keeping a connection."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Cursor:
 
     @property
     def is_short(self) -> bool:
-        """Whether the rest may be a single batch."""
+        """Whether the rows that are left may fit into a single batch."""
         return not self.is_long or (self.remaining is not None and self.remaining <= self.scan.batch_size)
 
     @property
@@ -77,7 +77,7 @@ class Cursor:
         return 100 + len(scan.start) + len(scan.stop or b"") + len(self.filter or b"") + columns
 
     def reading(self) -> Reading | None:
-        """What a new call or scanner has to read: the rest of the rows; None if there can be no row."""
+        """The rest of the rows, for a new call or scanner to read; None if there can be no more rows."""
         scan = self.scan
         bounds = (reversed_bounds if scan.reversed else forward_bounds)(self.rest)
         if bounds is None:

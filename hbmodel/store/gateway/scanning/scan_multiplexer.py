@@ -1,5 +1,5 @@
-"""Scans that share a connection to a gateway: requests are sent ahead, and each scan is resumed exactly once when it
-breaks.
+"""Scans that share a connection to a gateway: requests are sent ahead, and when the connection breaks, each scan is
+resumed exactly once.
 """
 
 from __future__ import annotations

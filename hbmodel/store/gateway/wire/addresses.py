@@ -53,7 +53,7 @@ class Gateway:
 
     @property
     def resting(self) -> bool:
-        """Whether it is avoided as long as there are other gateways."""
+        """Whether this gateway is avoided as long as there are other gateways."""
         return self._now() < self.rests_until
 
     def failed(self, *, answered: bool) -> None:
@@ -78,7 +78,7 @@ class Gateway:
 
 
 class Gateways:
-    """All gateways of a store, any of which will do.
+    """All gateways of a store, which are equivalent.
 
     Connections go to them in turn, starting with a random one, so that the clients of a cluster spread over its
     gateways.
@@ -98,7 +98,7 @@ class Gateways:
 
     def connect(self, connect: Callable[[Gateway], C]) -> C:
         """A connection to the next gateway that accepts one. Those that failed recently are tried last, ordered by the
-        end of their rest.
+        time until which they are avoided.
 
         Args:
             connect: opens a connection, or raises StoreUnavailable with a `reason`.

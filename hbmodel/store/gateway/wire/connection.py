@@ -408,7 +408,9 @@ def _opened(gateway: Gateway, wire: Wire) -> socket.socket:
 
 
 def _last_word(opened: socket.socket | None, error: Exception) -> Exception:
-    """Why the other side closed a connection on which sending failed: over TLS it may have sent an alert first."""
+    """The reason why the other side closed a connection on which sending failed. Over TLS, it may have sent an alert
+    first.
+    """
     if isinstance(opened, ssl.SSLSocket):
         try:
             opened.settimeout(0)
@@ -419,7 +421,7 @@ def _last_word(opened: socket.socket | None, error: Exception) -> Exception:
 
 
 def _is_quiet_inside(opened: ssl.SSLSocket) -> bool:
-    """Whether nothing can be read through TLS; this also reads TLS's own messages, such as session tickets."""
+    """Whether there is no data to read through TLS. The check consumes TLS's own messages, such as session tickets."""
     timeout = opened.gettimeout()
     opened.settimeout(0)
     try:

@@ -92,8 +92,8 @@ class HttpSocket:
         return data
 
     def _next_body(self) -> bytes:
-        # An answer that is not read to its end is closed here: when the garbage collector would do it, the connection
-        # may already be closed.
+        # An answer that is not read to its end is closed here, because the garbage collector might close it only after
+        # the connection is closed.
         with closing(HTTPResponse(cast(Any, self._answers), method="POST")) as response:
             return self._body_of(response)
 

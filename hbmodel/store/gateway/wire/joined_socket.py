@@ -13,8 +13,8 @@ made.
 class JoinedSocket:
     """A socket for a Thrift transport. Each request is sent at once, except those between `join` and `part`.
 
-    Each packet costs the client a system call, and the gateway a wake-up of its thread: too much for many small
-    requests.
+    Each packet costs the client a system call, and the gateway a wake-up of its thread: this is too expensive for many
+    small requests.
     """
 
     def __init__(self, opened: socket.socket) -> None:

@@ -17,7 +17,7 @@ class ThriftClient:
     """Sends requests and reads replies, which come in the order of the requests.
 
     thriftpy2 makes an object of a generated class for each request and each reply and sets its fields one by one, in
-    Python. Its protocols only ask an object for `thrift_spec` and for its fields, so a namespace is enough.
+    Python. Its protocols need only `thrift_spec` and the fields of an object, so a namespace is enough.
 
     Args:
         protocol: a protocol of thriftpy2, on an open transport.

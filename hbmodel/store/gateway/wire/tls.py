@@ -70,7 +70,7 @@ class Tls:
             try:
                 self._context = self._read()
                 self._state = state
-            except InvalidRequest as error:  # perhaps half written; the next connection looks again
+            except InvalidRequest as error:  # the file may be half written; the next connection tries again
                 logger.warning("TLS files have changed and cannot be read; those read before are still used: %s", error)
         return self._context
 
