@@ -144,7 +144,7 @@ class HbmodelError(Exception):
 
 
 _IN_LINES = ("differences", "renames", "shell")
-"""Details for people to read, or to copy into a shell, so that each has lines of its own."""
+"""Details for people to read, or to copy into a shell, so each is printed on separate lines."""
 
 
 def _lines(value: Any) -> list[str]:

@@ -20,11 +20,10 @@ TAILS = (b"", b"\x00", b"\x00\x00", b"\x01", b"\xff")
 def check_codec(codec: Codec[T], values: Iterable[T]) -> None:
     """Checks that a codec keeps the promises of `hb.Codec` for some values: for the tests of your own codecs.
 
-    It checks that the codec compares by value; that its spec is JSON with a name under "codec" that no
-    codec of the library has; that every value reads back equal and of the same type, from the raw form and from the
-    part form with anything behind it; that no part is a prefix of another; that `order`, `raw_order`, `width`,
-    `may_be_empty` and `canonical` are true; and that values and bytes that do not fit raise `EncodingError` and
-    `DecodingError`.
+    It checks that the codec compares by value; that its spec is JSON with a name under "codec" that no codec of the
+    library has; that every value reads back equal and of the same type, from the raw form and from the part form with
+    anything after it; that no part is a prefix of another; that `order`, `raw_order`, `width`, `may_be_empty` and
+    `canonical` are true; and that values and bytes that do not fit raise `EncodingError` and `DecodingError`.
 
     Args:
         codec: the codec.

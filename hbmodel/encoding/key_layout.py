@@ -283,7 +283,7 @@ class KeyLayout:
         return pack_code(code, self._slots, names)
 
     def join_code(self, code: Code, names: Sequence[str]) -> tuple[list[str], str]:
-        """For generated code: the conditions and the expression for a whole key; adjacent numbers are written at once."""
+        """For generated code: the conditions and expression for a whole key; adjacent numbers are written at once."""
         conditions, parts = pack_code(code, self._slots, names)
         joined: list[str] = []
         for numbers, group in itertools.groupby(

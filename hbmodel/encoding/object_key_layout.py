@@ -1,4 +1,4 @@
-"""The layout of object keys: the fields of the row key, escaped and terminated together, followed by the column fields."""
+"""The layout of object keys: the row key fields, escaped and terminated together, followed by the column fields."""
 
 from __future__ import annotations
 

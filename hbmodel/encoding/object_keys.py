@@ -14,13 +14,13 @@ from hbmodel.errors import DecodingError
 from hbmodel.store.ranges import KeyRange, key_successor, prefix_successor
 
 PrefixEnd = Callable[[bytes], int | None]
-"""Where the prefix of the object that a qualifier belongs to ends, kind included; None where it belongs to none of
+"""Returns where the prefix of a qualifier's object ends, kind included; None if the qualifier belongs to no object of
 the model.
 """
 
 FIRST_QUALIFIER: Final = b"\x00"
-"""The smallest qualifier that is not empty. The empty one is no object's: every object has a key field or an alias
-in each qualifier.
+"""The smallest qualifier that is not empty. The empty qualifier belongs to no object: every object has a key field or
+an alias in each qualifier.
 """
 
 NO_PLACES: Final = KeyRange(b"", b"")

@@ -1,4 +1,4 @@
-"""The layout of column qualifiers of wide rows: kind, column fields that mark their own end, and the alias of a column."""
+"""The layout of column qualifiers of wide rows: kind, column fields that mark their end, and the alias of a column."""
 
 from __future__ import annotations
 

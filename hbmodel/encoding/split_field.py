@@ -1,4 +1,4 @@
-"""Split key fields: one time with its bucket in the row key and its offset within the bucket in the column qualifier."""
+"""Split key fields: one time with its bucket in the row key and its offset in the bucket in the column qualifier."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hbmodel.encoding.key_field import KeyField
 from hbmodel.errors import DeclarationError, DecodingError
 
 WORDS: Final = (Struct(">B"), Struct(">H"), Struct(">I"), Struct(">Q"))
-"""What offsets are written as: the least that holds the largest."""
+"""The codecs of offsets: the smallest one that can store the largest offset is used."""
 
 
 def units_of(value: datetime, scale: int) -> int:

@@ -39,7 +39,7 @@ _EXPORTED = (
     "java.base/sun.net.util",
 )
 SURVIVED_PAUSE = 60
-"""Seconds for which all threads of the server may stand still before the server ends."""
+"""Seconds for which all threads of the server may be paused before the server ends."""
 
 JVM_FLAGS = (
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
@@ -169,10 +169,9 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
         # stop.
         "zookeeper.recovery.retry": "1",
         "zookeeper.recovery.retry.intervalmill": "200",
-        # If the server stands still, as on a busy or suspended machine, no other server can take over. By default the
-        # server would lose its session with its own ZooKeeper after ten seconds, and end. The timeout is
-        # not longer because a killed server that is started again on other ports waits for the end of its former
-        # session.
+        # If the server is paused, as on a busy or suspended machine, no other server can take over. By default the
+        # server would lose its session with its own ZooKeeper after ten seconds, and end. The timeout is not longer
+        # because a killed server that is started again on other ports waits for the end of its former session.
         "zookeeper.session.timeout.localHBaseCluster": str(1000 * SURVIVED_PAUSE),
         "hbase.zookeeper.property.maxSessionTimeout": str(1000 * SURVIVED_PAUSE),
     }
@@ -183,7 +182,7 @@ _GATEWAY_PROPERTIES = {
     # caller learns the reason. With HBase's defaults a call may wait for twenty minutes. An attempt may begin at the
     # end of the time for an operation, and it first looks up the location of the region. The look-up is not bounded by
     # that time: it has as many attempts as a call, and each of them may wait for the server of hbase:meta, or for
-    # ZooKeeper if it does not answer. Hence few attempts, and short timeouts for the look-up.
+    # ZooKeeper if it does not answer. So there are few attempts, and short timeouts for the look-up.
     "hbase.client.operation.timeout": "12000",
     "hbase.client.scanner.timeout.period": "12000",
     "hbase.rpc.timeout": "8000",

@@ -159,17 +159,17 @@ OLDER: Mapping[str, OlderVersion] = {
     "2.4.17": OlderVersion("4.1.4", "0.14.1"),
     "2.5.8": OlderVersion("4.1.5", "0.14.1"),
 }
-"""The older ones of `VERSIONS`, from the POM of each."""
+"""The older versions in `VERSIONS`, with data from the POM of each."""
 
 
 def listing(version: str) -> str:
     """The text of the list for a version of HBase.
 
     Downloads the jars and pins each of them. For the newest version, the dependencies of `hbase-thrift` are resolved;
-    for one of `OLDER`, the jars of the newest version are the rest.
+    for a version in `OLDER`, all other jars are those of the newest version.
 
     Raises:
-        LocalHBaseError: there is neither a newest version of this name nor one of `OLDER`.
+        LocalHBaseError: this is neither the newest version nor one of `OLDER`.
     """
     if version in OLDER:
         pins = older_pins(OLDER[version].coordinates(version), pinned())
@@ -195,7 +195,7 @@ def _resolved(coordinates: str) -> list[Pin]:
 def older_pins(
     coordinates: Sequence[str], newest: Sequence[Pin], fetch: Callable[[str, str, str, Path], Path | None] | None = None
 ) -> list[Pin]:
-    """The jars of an older version: those named, and of the newest version those that are not replaced.
+    """The jars of an older version: the named jars, and the jars of the newest version that they do not replace.
 
     Args:
         coordinates: `group:artifact:version` of each.

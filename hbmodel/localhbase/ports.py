@@ -54,7 +54,7 @@ def choose_ports(
                 raise LocalHBaseError("The same port was given twice; every server needs its own.", port=given[name])
             if not is_free(given[name]):
                 raise LocalHBaseError(
-                    "The port is taken; name another one, or none to have a free one chosen.",
+                    "The port is taken; name another one, or leave it out to use a free port.",
                     port=given[name],
                     server=name,
                 )

@@ -80,7 +80,7 @@ def _created(process: Any) -> float:
 
 
 def is_alive(process: Process) -> bool:
-    """True if this very process still runs. If it is a child that has ended, this call reaps it."""
+    """True if exactly this process still runs. If it is a child that has ended, this call reaps it."""
     psutil = required("psutil")
     try:
         system_process = psutil.Process(process.pid)
@@ -139,7 +139,7 @@ def marked(mark: str) -> list[Process]:
             if mark in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
                 processes.append(Process(process.pid, _created(process)))
         except psutil.Error:
-            continue  # it ended meanwhile, or belongs to somebody else
+            continue  # it has ended in the meantime, or belongs to another user
     return processes
 
 

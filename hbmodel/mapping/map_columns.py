@@ -42,7 +42,7 @@ class NotLoadedType:
 
 
 NotLoaded: Final = NotLoadedType()
-"""Stands for the entries of a map column that were not read."""
+"""The value of a map column whose entries were not read."""
 
 
 @frozen
@@ -179,7 +179,7 @@ def checked_values(map_field: MapField, entries: object) -> Mapping[Any, Any]:
 
 
 Taken = tuple[dict[str, Any], bytes, dict[bytes, bytes]]
-"""What is written of an object: its values by field name, its row key, and its cells."""
+"""The data of an object to write: its values by field name, its row key, and its cells."""
 
 
 def with_map_cells(maps: tuple[MapField, ...], table: str, take: Callable[[Any], Taken]) -> Callable[[Any], Taken]:

@@ -30,7 +30,7 @@ class NoCell(bytes):
 
 
 NO_CELL: Final = NoCell()
-"""Stands for None in the cells of a write, if the column stores None as the absence of its cell. Compare it with `is`:
+"""Represents None in the cells of a write, if the column stores None as the absence of its cell. Compare it with `is`:
 it equals an empty value.
 """
 
@@ -61,8 +61,8 @@ class Field:
         hint: the annotated type of the values, or None if there is none.
         renamed_from: the former name, or None.
         in_qualifier: whether a key field is in the column qualifier, instead of the row key.
-        row_span: for a time of which the row key and the qualifier each contain a part: the length of time that one row
-            spans. The row key contains the start of the span, and the qualifier the offset from it.
+        row_span: for a time that is divided between row key and qualifier: the length of time that one row spans. The
+            row key contains the start of the span, and the qualifier the offset from it.
         versions: the number of versions of the cell to keep; None leaves it to the family.
     """
 

@@ -67,7 +67,7 @@ FLAG = b"\x01"
 """Value of the existence flag."""
 
 CLAIMED: Final = b"\x00"
-"""What the flag of a row begins with while an insert has claimed its key; the nonce of the claim follows."""
+"""The first byte of a row's flag while an insert has claimed its key; the nonce of the claim follows."""
 
 _CLAIM_LENGTH = 9
 
@@ -252,7 +252,7 @@ class TableSchema:
 
     @cached_property
     def proving_columns(self) -> Sequence[bytes]:
-        """The columns of which one cell is enough to show that a row exists, if the model has no declared flag: the
+        """Columns such that a cell in any one of them shows that a row exists, if the model has no declared flag: the
         required columns or, if there are none, all columns.
         """
         return self.required_columns or tuple(f.column for f in self.columns)

@@ -10,7 +10,7 @@ from attrs import frozen
 from hbmodel.errors import ClockError, SessionError, StoreUnavailable, UnknownOutcome
 
 GRACE = 3_600_000
-"""Default grace time G in ms: how old an entry must be before a repairer may take it for an orphan."""
+"""Default grace time G in ms: the age at which a repair may treat an entry as an orphan."""
 
 LONGEST_CALL = 1_200_000
 """Default longest life L of one call in ms (the gateway's `hbase.client.operation.timeout`)."""
@@ -19,7 +19,8 @@ CLOCK_BOUND = 60_000
 """Default bound in ms on how far this machine's clock and the server's may differ."""
 
 PROBES = 3
-"""How often, at most, the server is asked for its time if its answers take too long to say much about the clocks."""
+"""The maximum number of times that the server is asked for its time if its answers take too long to compare the clocks.
+"""
 
 
 def wall_time() -> int:

@@ -53,7 +53,7 @@ R = TypeVar("R")
 log = logging.getLogger("hbmodel")
 
 WELL_PAST = 1_000
-"""A time has passed if the corrected clock is more than so many ms later; otherwise the server is asked."""
+"""A time has certainly passed if the corrected clock is more than this many ms later; otherwise the server is asked."""
 
 CHECKED = Change | CheckBinding
 """Operations before which the driver checks that the protocol's binding still holds."""
@@ -185,7 +185,7 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
     """Begins each put before it waits for the answer to the previous one, if the store supports it.
 
     The first error or interruption is raised. The other answers are not read then, since all operations will be
-    executed again. Only if the gate raises `SchemaMismatch`, the answers to the puts under way are read first.
+    executed again. Only if the gate raises `SchemaMismatch`, the answers to the puts in progress are read first.
     """
     if not operations:
         return
@@ -201,7 +201,7 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
         pass_gate()
         _together(store, rest)
     except SchemaMismatch:
-        begun.end()  # the answer of a put that is under way is read, so that its outcome is known
+        begun.end()  # the answer of a put that is in progress is read, so that its outcome is known
         raise
     except BaseException:
         begun.abandon()

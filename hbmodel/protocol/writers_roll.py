@@ -12,10 +12,10 @@ The following rules are easy to get wrong, and writes are lost if one of them is
 - A line is put under the condition that the roll still has the line that the program knows. If the answer is lost, the
   line is read.
 - An id is used once. A program whose line is gone continues under another id.
-- A line names the oldest state on which a call under way relies. The line is put again when that call is answered.
+- A line names the oldest state on which a call in progress relies. The line is put again when that call is answered.
 - A call whose outcome is unknown is listed in the line, once the line names a later state than that of the call, for as
   long as the call may still land.
-- A line is put at rest, or deleted, only when no call is under way and no more calls can begin.
+- A line is put at rest, or deleted, only when no call is in progress and no more calls can begin.
 
 The idea comes from F1, where each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change in
 F1, 2013), and TiDB, whose servers report the version of the schema that they have loaded.
@@ -37,7 +37,7 @@ FORM = 1
 """The form of a line; a line of another form is treated as if it stood for calls of any state."""
 
 UNKNOWN = -1
-"""The revision of a cell of which nothing is known: older than all other revisions."""
+"""The revision of an unknown cell: older than all other revisions."""
 
 
 @frozen
@@ -182,8 +182,8 @@ class RollLine:
         return max(late, default=None)
 
     def over(self, stamp: int, now: int, skew: int, cell: str | None = None, revision: int = UNKNOWN) -> bool:
-        """Whether no call of an older state can land any more; `now` is the server's time in ms, the rest is as for
-        `waits_until`.
+        """Whether no call of an older state can take effect any more; `now` is the server's time in ms, the rest is as
+        for `waits_until`.
         """
         until = self.waits_until(stamp, skew, cell, revision)
         return until is None or now > until
@@ -220,7 +220,7 @@ class Member:
         held: the line that it knows to be on the roll, or None.
         newest: revisions of the newest state that it has read; None before the first read under this id.
         until: the end of its lease; None if it has none.
-        calls: for each call under way, the state on which it relies.
+        calls: for each call in progress, the state on which it relies.
         late: the states on which calls of unknown outcome rely, each with the time when such a call was last sent.
         sent: the put that is not settled, or None.
     """
@@ -243,7 +243,7 @@ class Member:
 
     @property
     def oldest(self) -> Revisions:
-        """The oldest state that is in use: by a call under way, or by calls that may begin."""
+        """The oldest state that is in use: by a call in progress, or by calls that may begin."""
         oldest = NOTHING if self.newest is None else self.newest
         for revisions in self.calls:
             oldest = oldest.lowest(revisions)
@@ -296,7 +296,7 @@ class Member:
     def put(self, now: int, kind: Kind = "on") -> Member:
         """Sends the program's line, under the condition that `held` is on the roll.
 
-        If the kind is `rest`, no call may be under way, and no call begins after it.
+        If the kind is `rest`, no call may be in progress, and no call begins after it.
         """
         oldest, late = self.oldest, dict[Revisions, int]()
         for revisions, sent in self.late:
@@ -338,5 +338,5 @@ class Member:
         return evolve(self, id=new_id, held=None, newest=None, until=None, sent=None)
 
     def may_end(self, now: int) -> bool:
-        """Whether the line may be deleted: no call is under way, and no earlier call can still land."""
+        """Whether the line may be deleted: no call is in progress, and no earlier call can still take effect."""
         return not self.calls and all(sent + self.longest_call < now for _, sent in self.late)

@@ -149,7 +149,7 @@ class Bindings:
             if schema not in self._written:
                 continue  # another model that the session has used; its table may be gone
             if schema.replaces is not None and not self._in_use(schema, schema.replaces, self.bind_to_write):
-                # the migration was rolled back: writes that are under way go into the old table
+                # the migration was rolled back: writes in progress go into the old table
                 del self._bindings[schema]
                 continue
             current = self.bind_to_write(schema)

@@ -148,12 +148,12 @@ def known(
 _EXISTS = (
     "The table exists, and without its entry in the registry nothing says which layout and which indexes it has: "
     "hb.drop_tables(store, Model) drops it together with the entry, and for an external model removes only the entry. "
-    "existing=True (--existing in the command line) forgets the entry all the same, and leaves the tables."
+    "existing=True (--existing in the command line) nevertheless forgets the entry, and leaves the tables."
 )
 _INDEX_TABLES_EXIST = (
-    "The table is gone, but some of its index tables exist, and only its entry in the registry names them: delete "
-    "them first, with `hbmodel index drop`, store.delete_table() or HBase's shell. existing=True (--existing in the "
-    "command line) forgets the entry all the same, and leaves the tables."
+    "The table is gone, but some of its index tables exist, and only its entry in the registry names them: delete them "
+    "first, with `hbmodel index drop`, store.delete_table() or HBase's shell. existing=True (--existing in the command "
+    "line) nevertheless forgets the entry, and leaves the tables."
 )
 
 

@@ -83,8 +83,8 @@ def running_hbase(shared: Mapping[str, Any]) -> Iterator[LocalHBase | ExternalHB
     `HBMODEL_REQUIRE_HBASE` is 1.
 
     Args:
-        shared: what a worker of pytest-xdist has got from its parent process: `directory`, its `owner`, and whether it
-            is `temporary`.
+        shared: what a worker of pytest-xdist has received from its parent process: `directory`, its `owner`, and
+            whether it is `temporary`.
     """
     with ExitStack() as stack:
         try:
@@ -109,7 +109,7 @@ def _hbase(shared: Mapping[str, Any]) -> Iterator[Any]:
 
 def check_running(hbase: LocalHBase | ExternalHBase) -> None:
     """Raises `LocalHBaseError` if a process of the local HBase has ended since its start. Otherwise every call of the
-    test would be retried for half a minute, and its error would not tell why.
+    test would be retried for half a minute, and its error would not show the cause.
     """
     if isinstance(hbase, ExternalHBase):
         return
@@ -137,7 +137,7 @@ def store_without_tables(url: str, request: pytest.FixtureRequest) -> Iterator[S
         url = hbase.thrift2_url
     if url.startswith("embedded:"):
         if url != "embedded:":
-            raise StoreURLError("Each test has a file of its own: write 'embedded:', without a path.", found=url)
+            raise StoreURLError("Each test has its own file: write 'embedded:', without a path.", found=url)
         url += str(request.getfixturevalue("tmp_path") / "store.db")
     on_gateway = url.startswith("hbase")
     if on_gateway:

@@ -123,7 +123,7 @@ def test_a_path_for_the_file_of_each_test_is_refused(project: pytest.Pytester, m
     monkeypatch.setenv("HBMODEL_TEST_URL", "embedded:dev.db")
     result = run(project, "-k", "test_fresh and 1")
     result.assert_outcomes(errors=1, deselected=4)
-    result.stdout.fnmatch_lines(["*Each test has a file of its own: write 'embedded:', without a path.*"])
+    result.stdout.fnmatch_lines(["*Each test has its own file: write 'embedded:', without a path.*"])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Codecs: exact, reversible mappings between Python values and bytes, order-preserving unless the name says otherwise."""
+"""Codecs: exact, reversible mappings of Python values to bytes, order-preserving unless the name says otherwise."""
 
 from __future__ import annotations
 

@@ -17,10 +17,10 @@ COMPLEMENT: Final = bytes(range(255, -1, -1))
 """Translation table that flips every bit."""
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
-"""What a layout may be described with."""
+"""The values that the description of a layout may contain."""
 
 Order: TypeAlias = Literal["ascending", "descending"] | None
-"""How byte order follows value order; None where it does not."""
+"""The relation of byte order to value order; None if there is none."""
 
 
 @frozen

@@ -33,7 +33,7 @@ class NameIds(Protocol):
 
 
 _NAMES: ContextVar[NameIds | None] = ContextVar("hbmodel_names", default=None)
-"""Where the call that is running looks names up: the names of its session. It is unset after the call."""
+"""The names in which the current call looks up names, which are those of its session. It is unset after the call."""
 
 _CLAIMS: ContextVar[bool] = ContextVar("hbmodel_claims", default=False)
 """Whether values are encoded to be written, so that a name without an id gets one."""

@@ -14,7 +14,7 @@ from hbmodel.store.checks.numbers import whole_number
 from hbmodel.store.values import MAX_ROW_LENGTH
 
 KINDS = ("metrics", "tagk", "tagv")
-"""What OpenTSDB gives ids to; each kind has its own column, its own counter and its own width."""
+"""The kinds of names that have ids in OpenTSDB; each kind has its own column, its own counter and its own width."""
 
 WIDEST, WIDEST_RANDOM = 8, 7
 """The most bytes of an id, and of a random one (`UniqueId`, `RandomUniqueId.MAX_WIDTH`)."""

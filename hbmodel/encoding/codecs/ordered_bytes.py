@@ -27,10 +27,10 @@ BLOB_COPY = b"\x38"
 END = b"\x00"
 
 GROUPS = re.compile(rb"[\x80-\xff]*[\x00-\x7f]")
-"""What follows the header of a `BlobVar`: bytes of seven bits, of which only the last lacks the high bit."""
+"""The bytes after the header of a `BlobVar`: seven bits in each byte, and the high bit set in all but the last."""
 
 ZERO, SMALL, MEDIUM, LARGE = 0x15, 0x16, 0x17, 0x22
-"""Header bytes of numbers that are not negative. That of a medium one is increased by its exponent."""
+"""Header bytes of numbers that are not negative. The header byte of a medium number is increased by its exponent."""
 
 OPPOSITE = ZERO + ZERO
 """The sum of the header bytes of a number and of its negative."""

@@ -18,7 +18,7 @@ from hbmodel.encoding.codecs.times import Datetime, from_epoch, since_epoch
 from hbmodel.errors import DecodingError, EncodingError, QueryError
 
 BLANK = 0x20
-"""What Phoenix pads `CHAR` with. A value with a character below it would sort before the values that begin it."""
+"""The padding of `CHAR` in Phoenix. A value with a lower character would sort before its own prefixes."""
 
 TIMESTAMP = Struct(">QI")
 OFFSET = 1 << 63

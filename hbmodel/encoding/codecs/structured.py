@@ -23,7 +23,7 @@ OTHER_KEYS = re.compile("Only dicts with str keys are supported when `order`")
 MIXED_KEYS = re.compile("'<' not supported between instances")
 NO_JSON_KEYS = re.compile("Only dicts with str-like or number-like keys")
 NATIVE = (bytes, bytearray, memoryview, datetime)
-"""Types that each form writes in its own way, so that they must reach it as they are."""
+"""Types that each format writes in its own way, so they must be passed to it unchanged."""
 
 EXPECTED = re.compile(r"Expected `(?P<expected>[^`]*)`[^`]*?(?:, got `(?P<found>[^`]*)`)?(?: - at |$)")
 MISSING = re.compile(r"Object missing required field `(?P<missing>[^`]*)`")

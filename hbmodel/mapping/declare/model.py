@@ -34,7 +34,7 @@ from hbmodel.store.values import Family
 C = TypeVar("C", bound=type[Any])
 
 _NO_TABLE: Any = object()
-"""Means that the decorator was given no table."""
+"""Marks a decorator that was given no table."""
 
 Declared = FieldSpec | IndexSpec | ComputedSpec | MapSpec
 """What `key`, `column`, `index`, `computed`, `map_column` and similar functions return."""

@@ -11,8 +11,8 @@ from hbmodel.encoding.codecs import Codec, EnumOf
 from hbmodel.encoding.codecs.library import SCALARS
 
 _PLAIN = {type(SCALARS[kind]): kind for kind in (bytes, date, float, int, str, timedelta, UUID)}
-"""Classes of codecs, and the types of which two values with the same bytes are equal and have the same hash. Times are
-not among them: Python may call times of two zones different although they are the same instant.
+"""Classes of codecs, each with the type of its values: two such values with the same bytes are equal and have the same
+hash. Times are not among them: Python may call times of two zones different although they are the same instant.
 """
 
 

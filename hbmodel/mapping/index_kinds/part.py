@@ -62,7 +62,7 @@ class IndexPart(ABC):
 
     @property
     def is_field(self) -> bool:
-        """Whether the part has one value for each row, which is the value of the stored field with the operand's name."""
+        """Whether the part has one value for each row: the value of the stored field with the operand's name."""
         return False
 
     @property

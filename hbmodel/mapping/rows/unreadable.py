@@ -45,7 +45,7 @@ def readable(values: Values) -> bool:
 
 
 def or_unreadable(accepts: Callable[[Mapping[str, Any]], bool]) -> Callable[[Mapping[str, Any]], bool]:
-    """A function like `accepts` that also accepts rows that cannot be read, because it is not known whether they match."""
+    """A function like `accepts` that also accepts rows that cannot be read, since it is unknown whether they match."""
     return lambda values: isinstance(values, Unreadable) or accepts(values)
 
 

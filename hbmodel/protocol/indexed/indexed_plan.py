@@ -83,7 +83,7 @@ class OldRow:
 
 
 UNREAD = OldRow(False, -1, None)
-"""The old row of a write that does not need to know it, or finds none."""
+"""The old row of a write that does not need the old row, or finds none."""
 
 
 @frozen(eq=False)

@@ -18,7 +18,7 @@ from hbmodel.protocol.indexed.indexed_plan import DEAD
 from hbmodel.store.values import Row
 
 LEAVING, COPIED = b"\x01", b"\x02"
-"""First byte of the mark in the old row, and of the one in the new row."""
+"""First byte of the mark in the old row, and of the mark in the new row."""
 
 _NONCE, _DIGEST = 8, 16
 _MARKER, _VERSION = len(DEAD) + 8, len(LAST_WRITE_WINS) + NONCE_LENGTH

@@ -203,7 +203,7 @@ class IndexedMover(RowMover, Generic[P]):
 
 @define(eq=False)
 class VersionedMover(IndexedMover[VersionedRowPlanner]):
-    """Moves objects of a versioned model: nobody else writes an object while it moves."""
+    """Moves objects of a versioned model: no other program can write an object while it moves."""
 
     def _moved(self, plan: RowPlan, row: Row) -> RowPlan:
         return plan

@@ -129,7 +129,7 @@ class RowMover:
         raise NotImplementedError
 
     def take_back(self, row: Row) -> Protocol[Any]:
-        """Deletes a copy that nobody has changed."""
+        """Deletes a copy, unless another program has changed it."""
         raise NotImplementedError
 
     def claim(self, old: Row, new: Row) -> Protocol[bool]:

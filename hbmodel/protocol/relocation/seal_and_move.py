@@ -31,7 +31,7 @@ from hbmodel.protocol.writes import Outcome, RowWrite
 from hbmodel.store.values import ConditionalChange, Delete, Put, Row
 
 ROUNDS = 100
-"""After so many rounds a write fails, because other programs keep moving its object."""
+"""The number of rounds after which a write fails because other programs keep moving its object."""
 
 
 def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protocol[bool]:

@@ -12,7 +12,7 @@ from hbmodel.store.port import Capabilities
 from hbmodel.store.values import Delete, Put
 
 ATOMIC_ROWS = 100
-"""If no more than so many writes of a batch both put and delete cells, each of them is one call, which is atomic."""
+"""If at most this many writes of a batch both put and delete cells, each of them is one atomic call."""
 
 
 @frozen(eq=False)

@@ -31,7 +31,7 @@ CLAIMED, RELEASED = b"\x01", b"\x00"
 _OWNER = 1 + 8
 
 YOUNG = 1_000
-"""For so many milliseconds, a claim may belong to a writer that has not written its row yet."""
+"""The age in ms up to which a claim may belong to a writer that has not written its row yet."""
 
 
 @frozen
@@ -74,7 +74,7 @@ def held_claims(planner: VersionedRowPlanner, old: OldRow) -> list[Claim]:
         return []
     try:
         values = planner.reader.values(old.row)
-    except (IncompleteRow, DecodingError):  # a damaged row can be overwritten and deleted all the same
+    except (IncompleteRow, DecodingError):  # a damaged row can nevertheless be overwritten and deleted
         return []
     claims: list[Claim | None] = []
     for index in unique:

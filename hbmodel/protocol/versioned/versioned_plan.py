@@ -31,17 +31,17 @@ from hbmodel.store.values import ConditionalChange, Delete, Put
 from hbmodel.store.wide.row_versions import version_shown
 
 KEPT = 3
-"""How many nonces of earlier writes a version cell keeps: after so many later writes, a writer that lost its answer can
-still find the outcome.
+"""The number of nonces of earlier writes that a version cell keeps: after this many later writes, a writer that lost
+its answer can still find the outcome.
 """
 
 KEPT_WHEN_BUSY = 31
-"""The most nonces of earlier writes that are kept in a row that is written again within `BUSY` each time."""
+"""The maximum number of nonces of earlier writes in a row whose writes each follow within `BUSY`."""
 
 BUSY = 1_000
-"""A row that is written again within so many milliseconds keeps all its nonces, up to `KEPT_WHEN_BUSY`. It loses one,
-down to `KEPT`, for each further period of this length. So a pause of all writers does not hide an outcome from those
-that wait.
+"""A row that is written again within this many milliseconds keeps all its nonces, up to `KEPT_WHEN_BUSY`. It loses one,
+down to `KEPT`, for each further period of this length. So a pause of all writers does not hide an outcome from writers
+that still wait for it.
 """
 
 

@@ -83,7 +83,7 @@ _NAMED_ELSEWHERE = {
     "slice": "limit(n), or page(n) for one page after another",
     "remove": "delete()",
 }
-"""Names of other libraries, with what a query calls the same."""
+"""Names from other libraries, each with the corresponding name here."""
 
 
 @frozen(eq=False, repr=False)

@@ -60,8 +60,8 @@ def misfit(index: Index | None, predicates: Sequence[Predicate]) -> str | None:
 def implied(condition: Predicate, predicates: Sequence[Predicate]) -> bool:
     """Whether predicates that must all hold imply a condition, as far as this is easy to see.
 
-    They do if the condition is one of the predicates, or is an `|` of which they imply a part. They also do if one of
-    the predicates is an `|`, and each of its parts implies the condition. For a condition on a single field, it is
+    They do if the condition is one of the predicates, or is an `|` and they imply one of its parts. They also do if one
+    of the predicates is an `|`, and each of its parts implies the condition. For a condition on a single field, it is
     enough that the predicates on this field allow only values that satisfy the condition.
     """
     said = condition.canonical()

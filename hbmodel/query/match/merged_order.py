@@ -20,7 +20,7 @@ from hbmodel.query.match.key_conditions import KeyConditions
 from hbmodel.store.ranges import KeyRange, key_successor
 
 KeyPlace = bytes | tuple[bytes, bytes]
-"""What keys are sorted by: the key without its salt or, if runs are merged, its fields in another order."""
+"""The sort key of a key: the key without its salt or, if runs are merged, its fields in another order."""
 
 MAX_MERGED = 1_000
 """The maximum number of scans that are merged, over all buckets and combinations of values."""

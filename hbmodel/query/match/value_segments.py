@@ -8,8 +8,8 @@ from typing import NamedTuple
 from hbmodel.mapping.predicates import And, Or, Predicate
 
 Left = bool | Predicate
-"""What is left to check of a condition: True for nothing, or a predicate. False, which no value satisfies, occurs in no
-segment.
+"""The remaining check of a condition: True if there is none, or a predicate. False, which no value satisfies, occurs in
+no segment.
 """
 
 

@@ -30,8 +30,8 @@ from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 
 ATTEMPTS = 10
-"""How often other programs may create and delete the row between the two steps of a put. A claim of a program that died
-during an insert looks like that too, where a store has no check-and-mutate.
+"""How often other programs may create and delete the row between the two steps of a put. In a store without
+check-and-mutate, a claim of a program that died during an insert looks the same.
 """
 
 Insert = Callable[[Any, int | None], object]

@@ -10,8 +10,8 @@ from hbmodel.protocol.versioned.versioned_plan import RowVersion, VersionedRowPl
 from hbmodel.tables.registry.registration import AT_SERVER_TIME, Binding
 
 RowPlanner = UnindexedRowPlanner | IndexedRowPlanner | VersionedRowPlanner
-"""A planner of writes at the server's time, of writes of which the last one wins, or of writes under the version of a
-row. The third is a kind of the second.
+"""A planner of writes at the server's time, of last-write-wins writes, or of writes that check the version of a row.
+The third is a subclass of the second.
 """
 
 

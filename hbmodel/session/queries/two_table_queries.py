@@ -33,7 +33,7 @@ Position = Callable[[Values], bytes | None]
 T = TypeVar("T")
 
 UNPLACED = b"\xff" * 255
-"""The first bytes of the place of an object that has none in the new table's order, because a value does not fit its
+"""The prefix of the places of objects that have no place in the new table's order, because a value does not fit its
 codec. Such objects come after all others.
 """
 

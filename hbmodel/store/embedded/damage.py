@@ -21,7 +21,7 @@ _CHECKS = (
 )
 
 _SOUND = (None, ("ok",))
-"""What the checks find in a file that is not damaged."""
+"""The results of the checks for a file that is not damaged."""
 
 
 def check_undamaged(connection: sqlite3.Connection | None, path: str | None, error: Exception) -> None:

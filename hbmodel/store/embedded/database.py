@@ -154,7 +154,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction, of which there is only one at a time; it is committed unless the block raises."""
+        """A write transaction; there is only one at a time, and it is committed unless the block raises."""
         process = self._here()
         link = self._link(process)
         if process.writer == threading.get_ident():

@@ -16,7 +16,7 @@ class WatchedRows:
     """The rows that gates have asked for, as the latest writing transaction saw them.
 
     A write of another connection changes SQLite's `data_version` for this one. The store itself reports its own writes,
-    see `forget`. This is for use inside writing transactions only, of which a store has one at a time.
+    see `forget`. This is for use only inside writing transactions; a store has one at a time.
 
     Args:
         alone: whether there is no other connection, as in memory.

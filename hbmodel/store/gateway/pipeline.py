@@ -11,7 +11,7 @@ from hbmodel.store.gateway.wire.connection import ThriftConnection
 
 
 class Exchange:
-    """Requests to carry out in order, of which some are sent ahead, and the replies so far.
+    """Requests to carry out in order, some of which are sent ahead, and the replies so far.
 
     When it is called with a connection, it continues where the last connection broke: acknowledged requests are not
     sent again.

@@ -25,8 +25,8 @@ def spread(caller: RetryingCaller, connections: int, requests: Sequence[Request]
     """Carries out writes that take effect each time that they are sent; returns the replies in the order of the
     requests.
 
-    A gateway carries out the requests of one connection one after the other. The replies are short, so many requests
-    are sent ahead.
+    A gateway carries out the requests of one connection sequentially. The replies are short, so many requests are sent
+    ahead.
 
     Raises:
         UnknownOutcome: any of the writes may have been carried out.

@@ -63,7 +63,7 @@ class GatewayStore(GatewayClient):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> list[Row | None]:
-        """Reads rows; see `Store.get`. Long lists are split into several calls, of which some are sent ahead."""
+        """Reads rows; see `Store.get`. Long lists are split into several calls, some of which are sent ahead."""
         size = check_rows(table, rows)
         wanted = wanted_columns(table, columns)
         name = self._name(table)

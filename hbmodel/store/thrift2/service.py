@@ -1,4 +1,4 @@
-"""HBase's second Thrift service, from the definition beside this module, with rows that are decoded in place and as
+"""HBase's second Thrift service, from the definition next to this module, with rows that are decoded in place and as
 cheaply as possible.
 """
 

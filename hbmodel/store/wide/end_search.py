@@ -17,13 +17,13 @@ Probes = Callable[[Sequence[Interval], Sequence[bytes], int], Sequence[Sequence[
 """
 
 _PROBES = 24
-"""Places that are looked at in one round trip."""
+"""The number of places that are read in one round trip."""
 
 _ROUNDS = 12
 """Round trips after which the search ends with what it has found."""
 
 _NEAR = 2
-"""The search ends if the last column is known so well: within this many portions."""
+"""The search ends when the last column is known to within this many portions."""
 
 _CELLS = (4, 16)
 """The least and the greatest number of keys that a probe reads; it should see two objects."""

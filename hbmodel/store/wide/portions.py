@@ -13,7 +13,8 @@ from hbmodel.store.wide.wide_row_sizes import RowWidths
 from hbmodel.store.wide.wide_rows import WideRows
 
 _SPARE = Fraction(3, 2)
-"""How much longer a guessed portion is than the mean distances say, since objects do not lie evenly."""
+"""The factor by which a guessed portion is longer than the mean distances suggest, since objects are not evenly spread.
+"""
 
 
 @frozen
@@ -62,7 +63,7 @@ class Portions:
         return stop is not None and self.wide.prefix_end(stop) is not None
 
     def length(self, wanted: int, spacing: Fraction) -> Fraction:
-        """The length of a portion that has so many objects, if they have this distance."""
+        """The length of a portion with this number of objects at this distance."""
         return (wanted + 1) * spacing * _SPARE
 
     def start(self, before: Sequence[Interval], length: Fraction) -> bytes:

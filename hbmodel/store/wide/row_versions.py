@@ -19,7 +19,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Put
 
 LENGTH = 8
-"""Bytes of a version, which are random."""
+"""The number of bytes of a version, which are random."""
 
 _LINK = bytes(LENGTH)
 _SIZE = 2

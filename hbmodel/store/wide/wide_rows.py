@@ -71,8 +71,8 @@ class Places(Protocol):
 
 
 STRANGE = b""
-"""The column of the cell of an `ObjectRow` that is no object: a cell whose qualifier is not one of the model. No other
-column has this name, because every name has a family.
+"""The column of the cell of an `ObjectRow` that is not an object: a cell whose qualifier is not one of the model. No
+other column has this name, because every name has a family.
 """
 
 

@@ -14,7 +14,7 @@ from hbmodel.errors import DecodingError, EncodingError
 Confidence = Literal["likely", "unsure"]
 
 ENOUGH: Final = 20
-"""From how many examples on a guess can be likely."""
+"""The minimum number of examples for a likely guess."""
 
 DECIMAL: Final = re.compile(rb"[0-9]+")
 HEX: Final = re.compile(rb"[0-9a-f]+")

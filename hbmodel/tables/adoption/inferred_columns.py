@@ -14,7 +14,7 @@ from hbmodel.encoding.codecs.number_text import INTEGER_TEXT
 from hbmodel.tables.adoption.codec_guess import ENOUGH, CodecGuess, in_bytes, is_exact, is_text
 
 PLAUSIBLE: Final = 1 << 61
-"""Longs from here on are taken for other bytes; nanoseconds since 1970 are below."""
+"""Longs from this value on are treated as other bytes; nanoseconds since 1970 are below it."""
 
 SMALL_LONG: Final = 1 << 53
 SMALL_INT: Final = 1 << 24
@@ -98,7 +98,7 @@ TRAITS: Final[dict[str, Test]] = {
     "object": lambda data: data[:1] == b"{" and data[-1:] == b"}",
     "array": lambda data: data[:1] == b"[" and data[-1:] == b"]",
 }
-"""What else is asked of every value."""
+"""A further condition on every value."""
 
 
 @define

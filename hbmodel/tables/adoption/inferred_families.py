@@ -23,7 +23,7 @@ MOST: Final = 10_000
 """The number of qualifiers of a family whose values are looked at, at most."""
 
 SHARE: Final = 10
-"""A column of a wide family is listed if one row in so many has it."""
+"""A column of a wide family is listed if at least one row in this many has it."""
 
 
 @frozen

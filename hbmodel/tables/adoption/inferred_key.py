@@ -17,13 +17,13 @@ from hbmodel.errors import DecodingError, EncodingError
 from hbmodel.tables.adoption.codec_guess import DECIMAL, ENOUGH, HEX, CodecGuess, in_bytes, is_text, literal
 
 DELIMITERS: Final = (b"|", b":", b"#", b"_", b"-", b"/", b",", b"\x00")
-"""What may separate the parts of a key, the first choice first."""
+"""The possible delimiters between the parts of a key, the first choice first."""
 
 CLEAR: Final = (b"|", b"#", b"\x00")
 """Delimiters that seldom have another purpose."""
 
 MOST_PARTS: Final = 8
-"""Keys with more delimiters are taken for one text."""
+"""Keys with more delimiters are treated as one text."""
 
 SHORTEST_HEX: Final = 8
 """Fewer hex digits may be words, such as `cafe`."""
@@ -72,7 +72,7 @@ def infer_key(keys: Sequence[bytes]) -> InferredKey:
 
 
 def _salts(first: int) -> Iterator[tuple[str, Salt]]:
-    """Salts that can be before keys of which `first` is the largest first byte."""
+    """The salts that are possible if `first` is the largest first byte of the keys."""
     for buckets in range(max(2, first + 1), 257):
         yield f"hb.HashSalt({buckets})", HashSalt(buckets)
         yield f"hb.salts.JavaHashSalt({buckets})", JavaHashSalt(buckets)
@@ -179,7 +179,7 @@ def _delimiter(keys: Sequence[bytes]) -> bytes | None:
     """The delimiter that every key has equally often, if there is one."""
     for delimiter in DELIMITERS:
         counts = {key.count(delimiter) for key in keys}
-        # Zero bytes are no text, so all of them must be delimiters.
+        # Text contains no zero bytes, so all of them must be delimiters.
         if len(counts) == 1 and 1 <= min(counts) < MOST_PARTS:
             if delimiter != b"\x00" and any(b"\x00" in key for key in keys):
                 continue

@@ -11,7 +11,7 @@ from attrs import define, field
 _FORBIDDEN: Final = frozenset(
     ("Any", "bool", "bytes", "condition", "dict", "float", "hb", "int", "java", "list", "self", "str")
 )
-"""Names that the source uses otherwise, or that a model cannot have."""
+"""Names that the source uses for something else, or that a model cannot have."""
 
 _LONGEST: Final = 60
 _SHOWN_BYTES: Final = 8

@@ -372,7 +372,7 @@ def _check_creatable(store: Store, tables: Sequence[DeclaredTable], namespaces: 
     if not lines:
         return
     if any(table.index is None and schema.indexes for table in beyond for schema in table.schemas):
-        # If the primary table is created in the shell, its indexes are taken for new indexes of a table with rows.
+        # If the primary table is created in the shell, its indexes are treated as new indexes of a table with rows.
         message = (
             "This store cannot create the tables as declared. Create them through a Thrift2 gateway "
             "(hbase+thrift2:). The lines for "

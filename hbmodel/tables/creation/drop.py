@@ -87,7 +87,7 @@ def _index_tables(
     """The index tables of a model: the registered ones, and those that a killed call created but did not register.
 
     A table that only has the name of an index table, and has rows, belongs to another program. If neither the model nor
-    the index table is registered and the primary table exists, a table with the families of the index is taken for its
+    the index table is registered and the primary table exists, a table with the families of the index is treated as its
     table.
     """
     states = [] if entry is None else [state for _, state in sorted(entry.indexes.items())]

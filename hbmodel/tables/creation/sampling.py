@@ -19,8 +19,8 @@ WIDTH = 24
 """How many bytes of a key, after the prefix that all keys share, determine its position among the other keys."""
 
 EVEN = 100
-"""The share of a sample is estimated if the rows at the densest place are at most so many times as dense as those at
-the sparsest place.
+"""The share of a sample is estimated only if the densest place has at most this many times the density of rows of the
+sparsest place.
 """
 
 

@@ -30,7 +30,7 @@ DECIMAL_TEXT = b"0123456789"
 ANY_BYTE = bytes(range(256))
 
 EVEN = 64
-"""How many places a region has at least, if possible, so that the shares differ by a percent or two."""
+"""The minimum number of places in a region, if possible, so that the shares differ only by a percent or two."""
 
 
 def _at_least_two(regions: Any) -> int:

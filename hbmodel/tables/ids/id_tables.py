@@ -14,7 +14,7 @@ from hbmodel.mapping.schema import schema_of
 from hbmodel.tables.ids.sequence import IdSequence
 
 Declared: TypeAlias = type[Any] | IdSequence | Dictionary
-"""What has tables: a model, a sequence or a dictionary."""
+"""A declaration with tables: a model, a sequence or a dictionary."""
 
 
 def models_and_ids(declared: Iterable[Declared], *, used: bool = True) -> tuple[list[type[Any]], list[type[Any]]]:

@@ -17,7 +17,7 @@ from hbmodel.tables.registry.layout_text import canonical_json, compare_layouts,
 from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
 
 How = Literal["said", "seen", "ambiguous"]
-"""How a rename is known: the declaration says it; the bytes allow no other rename; or the bytes allow several."""
+"""The evidence for a rename: the declaration says it; the bytes allow no other rename; or the bytes allow several."""
 
 
 ALL_VERSIONED = (

@@ -26,13 +26,13 @@ LEASE = 60.0
 """Seconds for which a session trusts what it read from the registry, unless it was opened with another lease."""
 
 RowState = Literal["plain", "unindexed", "marking", "mixed", "adopting", "indexed"]
-"""How the rows of a table say that they are live, and how they are written.
+"""The rule by which rows of a table are live, and the way in which they are written.
 
-The leases of sessions end at different times, so some sessions may write by a state while others write by the next one.
-No other two states are in use at the same time, except mixed and indexed: the index of a small table may be built
-before the last session has noticed the state in between, and by then every row has a liveness cell. If every write
-checks the registry inside its transaction, adopting follows marking. All states except plain and indexed have the same
-rule for reads, so meanwhile a session may read by any of them.
+The leases of sessions end at different times, so some sessions may write under a state while others write under the
+next one. No other two states are in use at the same time, except mixed and indexed: the index of a small table may be
+built before the last session has noticed the state in between, and by then every row has a liveness cell. If every
+write checks the registry inside its transaction, adopting follows marking. All states except plain and indexed have the
+same rule for reads, so a session may read under any of them at the same time.
 
 - unindexed: a row with any cell of an object is live, unless its liveness cell says otherwise: sessions that have
   noticed a later state may have put such a cell. Writes put no system cells, and the server gives their timestamps.

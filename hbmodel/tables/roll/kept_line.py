@@ -27,8 +27,8 @@ was lost or late, or if its line was marked as gone.
 """
 
 LEAVING = 5.0
-"""For how many seconds the request that takes a line off the roll is sent again, at most. The program is to end, and
-the line ends by itself.
+"""For how many seconds the request that takes a line off the roll is sent again, at most. The program should end soon,
+and the line ends by itself.
 """
 
 
@@ -85,7 +85,7 @@ class KeptLine:
         self._found: Row | None = None  # the row of the registry as it was last read
         self._looked = self._used = running()
         self._busy = False
-        self._listed = True  # False if there is no registry table; then nobody can change a state
+        self._listed = True  # False if there is no registry table; then no program can change a state
         self._troubled = False
 
     # --- for writers --------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ class KeptLine:
             self._found, self._listed, self._looked = None, False, self._running()
 
     def _poll(self, store: Store) -> None:
-        """Reads the registry, and renews the lease at once if it has changed and no older call is under way."""
+        """Reads the registry, and renews the lease at once if it has changed and no older call is in progress."""
         if self.member.until is None:
             return
         if self.member.sent is None:

@@ -19,13 +19,13 @@ from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.registry.roll_lines import RollLines, revision_of
 
 Awaited = Literal["readers", "writers"]
-"""For whom a change waits: for sessions that may still read by an earlier state, until their leases end, or for all
-programs that may still write by an earlier state.
+"""The programs that a change waits for: sessions that may still read under an earlier state, until their leases end, or
+all programs that may still write under an earlier state.
 """
 
 Waited = Callable[[float, Awaited, Sequence[str]], None]
-"""A function that waits for a part of the seconds that are left. It is given these seconds, for whom to wait, and
-descriptions of the writers, if they are known. When it returns, the registry is read again.
+"""A function that waits for a part of the seconds that are left. It receives these seconds, the kind of programs to
+wait for, and descriptions of the writers, if they are known. When it returns, the registry is read again.
 """
 
 

@@ -185,8 +185,8 @@ class WritersRoll:
 
 
 class Calls:
-    """A context manager that counts a call as under way in the program's lines for some rows of the registry, on whose
-    state the call relies. The call counts from `begin` to the end of the block.
+    """A context manager that counts a call as in progress in the program's lines for some rows of the registry, on
+    whose state the call relies. The call counts from `begin` to the end of the block.
 
     Args:
         store: the store through which missing leases are taken.

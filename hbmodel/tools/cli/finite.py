@@ -1,4 +1,4 @@
-"""Numbers of options: those that are no numbers, and infinite ones, are refused."""
+"""Numbers as options of commands; NaN and infinite numbers are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class FiniteRange(click.FloatRange):
     """A range that, unlike click's, contains neither `nan` nor `inf`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number that the text of an option stands for."""
+        """The number in the text of an option."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail("must be a finite number", param, ctx)

@@ -21,8 +21,8 @@ from hbmodel.tables.adoption.infer import infer as infer_model
 def infer(table: str, url: str, sample: int, as_json: bool) -> None:
     """Propose a model for a table of other programs, from a sample of its rows.
 
-    It is printed as Python source. The comment before each field says how sure the guess is, and why. Correct it, and
-    check it with `hbmodel adopt`. Nothing is registered or written.
+    It is printed as Python source. The comment before each field says how certain the guess is, and why. Correct it,
+    and check it with `hbmodel adopt`. Nothing is registered or written.
     """
     with connect(url) as store:
         model = infer_model(store, table, sample=sample)

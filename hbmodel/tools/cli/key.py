@@ -51,7 +51,7 @@ def decoded(table: TableFromRegistry, text: str, form: str, qualifier: str | Non
             mistake = mistake or error
     if len(as_read) > 1:
         raise QueryError(
-            "The key is valid both as hex and in the shell's notation: say --as hex or --as shell.", found=text
+            "The key is valid both as hex and in the shell's notation: add --as hex or --as shell.", found=text
         )
     if as_read:
         return as_read[0]

@@ -1,4 +1,4 @@
-"""The commands `hbmodel registry`: which tables the registry knows, and forgetting one that is gone."""
+"""The commands `hbmodel registry`: listing the tables that the registry knows, and forgetting a table that is gone."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def list_(url: str, name: str, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @_options
 def forget(table: str, existing: bool, yes: bool, url: str, name: str, as_json: bool) -> None:
-    """Remove all that the registry knows of a table that another program dropped.
+    """Remove everything that the registry knows about a table that another program dropped.
 
-    Shows what would be removed and asks before it does so.
+    Shows what would be removed, and asks for confirmation.
     """
     with connect(url) as store:
         if not yes:

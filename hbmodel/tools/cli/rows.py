@@ -179,9 +179,8 @@ def scan(
             objects = _objects(query, schema)
         except FullScanRefused as error:
             raise FullScanRefused(
-                "No condition bounds a leading key field of the table or an index, so the whole table would be "
-                "read: add one, "
-                "or say --full-scan.",
+                "No condition bounds a leading key field of the table or an index, so the whole table would be read: "
+                "add one, or use --full-scan.",
                 **error.details,
             ) from None
     print_objects(_names(schema), objects, as_json)
@@ -191,7 +190,7 @@ def scan(
 @click.argument("table")
 @table_options
 def regions(table: str, url: str, registry: str, family: str | None, kind: str | None, as_json: bool) -> None:
-    """Show the regions of a table. The bounds are decoded into key fields, as far as they contain complete fields."""
+    """Show the regions of a table. The bounds are decoded into key fields, if they contain complete fields."""
     with opened(table, url, registry, family, kind) as (store, registered_table):
         live = store.regions(table)
     bounds = [(region.range.start, region.range.stop) for region in live]

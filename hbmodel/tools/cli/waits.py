@@ -1,4 +1,4 @@
-"""How the commands show for which programs they wait."""
+"""Shows which programs a command waits for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hbmodel.tables.migration.migration_report import MigrationProgress
 
 
 def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
-    """Says for which programs, or how long at most, a command waits."""
+    """A text that names the programs that a command waits for, or the maximum time."""
     if not progress.writers:
         return f"waiting {progress.seconds_left:.0f} s for {progress.waits_for} of an earlier state"
     more = len(progress.writers) - 1
@@ -19,7 +19,7 @@ def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
 
 
 def told_once() -> Callable[[IndexProgress | MigrationProgress], None]:
-    """A function that names on standard error the programs for which a command waits, each only once."""
+    """A function that names on standard error the programs that a command waits for, each only once."""
     told: set[str] = set()
 
     def report(progress: IndexProgress | MigrationProgress) -> None:

@@ -1,4 +1,4 @@
-"""The command `hbmodel writers`: who writes a table."""
+"""The command `hbmodel writers`: the programs that write a table."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hbmodel.tools.cli.table_options import known_keys
 @click.argument("table")
 @common_options
 def writers(table: str, url: str, registry: str, as_json: bool, **options: Any) -> None:
-    """List the programs on the writers' roll of a table: those for which a change of an index waits, and those that
-    have not written for a while.
+    """List the programs on the writers' roll of a table: the programs that a change of an index waits for, and programs
+    that have not written for a while.
     """
     with connect(url) as store:
         listed = table_writers(store, table, times=times_of(options), registry=registry)

@@ -11,8 +11,8 @@ from hbmodel.store.ranges import key_successor
 from hbmodel.store.values import MAX_ROW_LENGTH, Row, Scan
 
 MOST_CELLS = 1_000
-"""The most cells of a piece that is read so. While a larger one is on its way, the caller has work to do, so it is
-requested ahead, on a connection of its own.
+"""The maximum number of cells of a piece that is read in this way. A larger piece is requested ahead, on its own
+connection, because the caller has other work to do until it arrives.
 """
 
 

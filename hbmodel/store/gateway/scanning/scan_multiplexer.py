@@ -257,8 +257,9 @@ class ScanMultiplexer:
         """Releases the connection when all scans have ended.
 
         Rows that are no longer wanted are read past without decoding. The scanner of a scan that ended by itself is
-        closed by a request after the next one on the connection, whoever sends that one. Any other scanner still holds
-        resources on the server and is closed at once. The next user of the connection reads the replies.
+        closed by a request after the next one on the connection, no matter which user of the connection sends that one.
+        Any other scanner still holds resources on the server and is closed at once. The next user of the connection
+        reads the replies.
         """
         if not self._all_finished():
             return
