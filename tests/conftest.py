@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from hbmodel.tools.pytest_plugin import check_running
@@ -30,6 +30,7 @@ settings.register_profile(
     settings(),
     max_examples=examples(100),
     deadline=None,  # an example may take any time there
+    suppress_health_check=[HealthCheck.too_slow],  # and so may the drawing of one
     # Hypothesis has no database where it finds that it runs in CI, but .ci/run replays what it has found.
     database=DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis" / "examples"),
 )

@@ -25,6 +25,7 @@ from tests.support.random_queries import StoredObject, elements, leaves, models,
 from tests.support.strategies import KEY_CODECS, values_of
 
 MANY = 5_000
+UNHURRIED = [HealthCheck.filter_too_much, HealthCheck.too_slow]
 
 
 def planned(query: hb.Query[Any], path: str) -> Plan:
@@ -87,7 +88,7 @@ def check(data: st.DataObject) -> None:
     assert verified(of_asked, read, rows) == verified(of_all, read, rows)
 
 
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=UNHURRIED)
 @given(st.data())
 def test_entries_are_verified_as_if_all_of_the_row_were_made(data: st.DataObject) -> None:
     check(data)
@@ -95,7 +96,7 @@ def test_entries_are_verified_as_if_all_of_the_row_were_made(data: st.DataObject
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@settings(max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=1_000, deadline=None, suppress_health_check=UNHURRIED)
 @given(st.data())
 def test_entries_are_verified_as_if_all_of_the_row_were_made_at_length(data: st.DataObject) -> None:
     check(data)

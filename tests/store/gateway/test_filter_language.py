@@ -186,7 +186,9 @@ def read(store: Thrift1Store, prefix: bytes, value: Filter) -> dict[bytes, dict[
 
 
 on_hbase = settings(
-    max_examples=so_many(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=so_many(120),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -338,7 +338,11 @@ def test_a_scan_ends_with_its_store(gateway: Gateway, store: GatewayStore) -> No
 # --- when it breaks ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     cuts=st.lists(st.integers(1, 45_000), min_size=1, max_size=3),
     backwards=st.booleans(),
@@ -376,7 +380,11 @@ def test_what_a_scan_holds_goes_with_it_also_when_it_was_taken_up_again(proxy: P
             gc.enable()
 
 
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(cut=st.integers(1, 60_000), pool=st.integers(1, 3))
 def test_scans_that_share_a_cut_connection_all_go_on(proxy: Proxy, cut: int, pool: int) -> None:
     ranges = [KeyRange(KEYS[number], KEYS[number + 50]) for number in range(0, 250, 50)]
