@@ -387,3 +387,47 @@ def test_a_put_whose_deletes_do_not_arrive_says_so(limited: bool) -> None:
         if len(faulty.calls) <= at:
             return
     pytest.fail("it never ended")
+
+
+TOPICS = hb.ids.dictionary("put_topics", hb.UInt32)
+
+
+@hb.model(table="put_named", family="d")
+class Named:
+    """Names with ids, in the key and in an indexed column."""
+
+    topic: hb.Key[str] = hb.key(TOPICS)
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    other: hb.Column[str] = hb.column("o", TOPICS)
+    size: hb.Column[int] = hb.column("s", default=0)
+
+    by_other = hb.index("other")
+
+
+@hb.model(table="put_named_too", family="d", external=True)
+class NamedElsewhere:
+    """Names with ids in a table whose rows are put without a read."""
+
+    topic: hb.Key[str] = hb.key(TOPICS)
+    other: hb.Column[str | None] = hb.column("o", TOPICS, default=None)
+
+
+@pytest.mark.parametrize("model", [Named, hb.schema.with_table(Named, "put_named_elsewhere")])
+def test_a_put_may_bring_new_names(model: Any) -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, model)
+        session = hb.Session(store)
+        assert session.put(model, topic="a", number=1, other="b") is True
+        assert session.put(model, topic="a", number=1, other="c", size=3) is False
+        assert session.get(model, topic="a", number=1) == model(topic="a", number=1, other="c", size=3)
+        assert session.query(model).where(model.other == "c").count() == 1
+        assert session.query(model).where(model.other == "b").count() == 0
+
+
+def test_puts_without_a_read_may_bring_new_names() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, NamedElsewhere, create_external=True)
+        session = hb.Session(store)
+        session.put_all(NamedElsewhere, [{"topic": "a", "other": "b"}, {"topic": "c", "other": "a"}])
+        found = session.query(NamedElsewhere).allow_full_scan().all()
+        assert {(each.topic, each.other) for each in found} == {("a", "b"), ("c", "a")}

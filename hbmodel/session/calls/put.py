@@ -66,13 +66,13 @@ def put(
     mapper = KeyMapper(schema)
     key = mapper.complete({name: fields[name] for name in names if name in fields})
     taken = PutFields.of(schema)
-    # refuses unknown fields, before an object is made
-    update = update_key_call(schema, fields, None) if fields.keys() - taken.key else None
+    with claiming():  # the row may be the first with its names
+        # refuses unknown fields, before an object is made
+        update = update_key_call(schema, fields, None) if fields.keys() - taken.key else None
+        (row,) = mapper.rows(key)
     ttl = None if "ttl" in schema.by_name else fields.get("ttl")
     taken.check_complete(fields)
     obj = schema.model(**{name: value for name, value in fields.items() if name != "ttl" or "ttl" in schema.by_name})
-    with claiming():  # the row may be the first with its names
-        (row,) = mapper.rows(key)
     pending.check_row("put", schema, row)
     life = milliseconds(schema, ttl)
     check(obj, life)
@@ -173,7 +173,8 @@ def checked_puts(
     """
     taken, writes = PutFields.of(schema), dict[bytes, UpdateFields]()
     for fields in rows:
-        (write,) = update_key_call(schema, fields, None).writes
+        with claiming():  # the row may be the first with its names
+            (write,) = update_key_call(schema, fields, None).writes
         assert isinstance(write, UpdateFields)
         taken.check_complete(fields)
         pending.check_row("put", schema, write.row)
