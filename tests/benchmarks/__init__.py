@@ -1,1 +1,1 @@
-"""hbmodel beside hand-written happybase on a real HBase, as ratios of one run."""
+"""Compares hbmodel with hand-written happybase code on a real HBase, as ratios within one run."""

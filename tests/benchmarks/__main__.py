@@ -1,7 +1,7 @@
 """`make bench`: prints a line for each comparison with code written by hand on a real HBase, then JSON.
 
-It starts an HBase of its own, or takes the gateways in HBMODEL_BENCH_URL and HBMODEL_BENCH_THRIFT2_URL. `--only get
-page` runs the comparisons whose names hold one of these texts, in seconds where an HBase runs already.
+It starts its own HBase, or uses the gateways in HBMODEL_BENCH_URL and HBMODEL_BENCH_THRIFT2_URL. `--only get page` runs
+the comparisons whose names hold one of these texts, in seconds where an HBase runs already.
 """
 
 from __future__ import annotations

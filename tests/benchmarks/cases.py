@@ -152,7 +152,7 @@ def _scans(first: hb.Store, second: hb.Store, by_hand: happybase.Connection, row
 
 
 def _offsets(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> Iterator[Case]:
-    """Twenty rows behind many, of which a program by hand reads the keys alone."""
+    """Twenty rows after many others; the hand-written program reads only the keys of the skipped rows."""
     table = by_hand.table(f"bench_reading_{SUFFIX}")
 
     def theirs() -> list[Any]:
@@ -184,9 +184,7 @@ def _pages(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) -> 
 
 
 def _keysets(first: hb.Store, second: hb.Store) -> Iterator[Case]:
-    """A page behind a row, by a keyset predicate and by the bounds that it amounts to; each call builds and plans
-    its query.
-    """
+    """A page after a row, by a keyset predicate and by the equivalent bounds; each call builds and plans its query."""
     for name, store in (("thrift1", first), ("thrift2", second)):
         every = hb.Session(store).query(Event)
 

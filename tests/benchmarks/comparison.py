@@ -1,5 +1,5 @@
-"""How two pieces of work are compared: many calls of one, then as many of the other, in time and in the processor
-time of this process.
+"""Compares two pieces of work: many calls of one, then as many of the other, by time and by processor time of this
+process.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ that was just used answers sooner: taking turns call by call would add that dela
 
 @frozen
 class Case:
-    """Work of ours and the same by hand.
+    """A piece of work through hbmodel, and the same work by hand.
 
     Attributes:
         name: by which it is chosen.
         ours: one call of ours.
         theirs: one call by hand.
         repeats: calls of each.
-        target: the ratio of times to stay below, or None where there is no such promise.
+        target: the maximum ratio of the times, or None if there is no goal.
         in_row: calls of one side in a row.
         reads: the models whose tables must be filled.
         warm_up: the least seconds of unmeasured runs. Where one side uses all processors, servers that still compile
@@ -50,7 +50,7 @@ class Case:
 
 @frozen
 class Side:
-    """What one side took for a call, in seconds.
+    """The seconds that one side took for a call.
 
     Attributes:
         time: the median.
@@ -63,7 +63,7 @@ class Side:
 
 @frozen
 class Result:
-    """One comparison; ratios are ours by theirs (below one: hbmodel is faster)."""
+    """One comparison. A ratio is our time divided by theirs, so below one means that hbmodel is faster."""
 
     case: Case
     ours: Side

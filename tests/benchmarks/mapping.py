@@ -1,4 +1,4 @@
-"""What mapping costs the processor for each row, beside code written by hand for the one model, with `struct`."""
+"""The processor time of mapping for each row, compared with code written by hand for one model, with `struct`."""
 
 from __future__ import annotations
 

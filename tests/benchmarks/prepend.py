@@ -1,8 +1,8 @@
 """Comparisons of `Session.prepend` by several writers on one prefix with the same written by hand on happybase.
 
 By hand a writer scans the first row, claims the key before it by putting its flag under a condition, and then puts the
-columns. It has no claims that others know from rows, so a row is seen before its columns are there, and without them
-for ever where its writer dies.
+columns. Others cannot distinguish its claims from rows, so a row is visible before its columns are, and stays without
+columns if its writer dies.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def prepend(session: hb.Session, post: int) -> object:
 
 
 class ByHand:
-    """One row by hand, by each call; connected by the first, since a gateway closes connections that nobody uses."""
+    """Each call prepends one row by hand. The first call connects, because a gateway closes unused connections."""
 
     def __init__(self, host: str, port: int, post: int) -> None:
         self._connect = partial(happybase.Connection, host, port)
@@ -75,7 +75,7 @@ class ByHand:
 
 
 def _round(writers: Sequence[Callable[[], object]]) -> Callable[[], Any]:
-    """All writers at once, each in a thread of its own."""
+    """All writers at once, each in its own thread."""
     if len(writers) == 1:
         return writers[0]
     threads = ThreadPoolExecutor(len(writers))

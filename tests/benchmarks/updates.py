@@ -2,8 +2,8 @@
 on happybase.
 
 By hand an update of one object reads its row, to see that there is one, and puts the cells: two calls, between which
-another program may delete the row. hbmodel's put is conditional. By hand a delete is one call, which leaves cells whose
-timestamps are in the future.
+another program may delete the row. hbmodel's put is conditional. By hand, a delete is one call, which does not delete
+cells whose timestamps are in the future.
 """
 
 from __future__ import annotations

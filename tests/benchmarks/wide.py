@@ -1,6 +1,4 @@
-"""Comparisons of wide rows: with what is written by hand on happybase, and with the same objects in rows of their
-own.
-"""
+"""Comparisons of wide rows: with hand-written happybase code, and with the same objects in separate rows."""
 
 from __future__ import annotations
 
@@ -115,7 +113,7 @@ def _slices(first: hb.Store, second: hb.Store, by_hand: happybase.Connection) ->
 
 
 def backwards_cases(first: hb.Store, second: hb.Store) -> Iterator[Case]:
-    """The last page of a row of a million columns, beside the first one."""
+    """The last page of a row of a million columns, compared with the first one."""
     for name, store in (("thrift1", first), ("thrift2", second)):
         every = hb.Session(store).query(Long).where(Long.owner == 0)
         yield Case(

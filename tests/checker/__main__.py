@@ -36,7 +36,7 @@ KINDS = {"sweep": WHOLE, "sample": SAMPLES}
 
 @frozen
 class Task:
-    """What one process runs at a time, in a process of its own, so that its memory is given back.
+    """One task, which runs in its own process, so that its memory is released afterwards.
 
     Attributes:
         kind: what is run.
@@ -47,7 +47,7 @@ class Task:
     name: str
 
     def run(self) -> tuple[Task, Found, float, int]:
-        """What it has found, with the seconds of a processor and the kibibytes that it took."""
+        """The result, with the processor seconds and the kibibytes that the task took."""
         gc.set_threshold(1_000_000, 50, 1000)  # nearly all that is made is kept
         begun = time.process_time()
         found = sweep(self._sweep()())
@@ -60,7 +60,7 @@ class Task:
         return broken.mutant if self.kind == "mutant" else broken.shipped
 
     def wrong(self, found: Found) -> str | None:
-        """What is wrong with what was found."""
+        """The problem in the result, if any."""
         if self.kind != "mutant":
             return None if found.error is None else str(found)
         if found.error is None:

@@ -1,4 +1,4 @@
-"""What one process of the model checker does next: the points where it can stand, by the answers it has had."""
+"""The behaviour of one process of the model checker: its possible points, given the answers that it has received."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _key(of: Any) -> Any:
 
 
 class Behaviour:
-    """The points of one process; what it does is a function of the answers that it has had.
+    """The points of one process, whose steps are a function of the answers that it has received.
 
     A process that was started is sent on by the next answer; where that point is left by another answer too, it is
     started once more. Histories after which a process holds the same lead to one point (`fingerprint.py`), but for
@@ -74,7 +74,7 @@ class Behaviour:
 
     @property
     def most_calls(self) -> int:
-        """How many calls that change something it makes at most, as far as it has been seen."""
+        """The maximum number of mutating calls that it has made so far."""
         return max(self._calls)
 
     def __init__(self, start: Start, merged: bool) -> None:

@@ -79,8 +79,8 @@ def _of(where: Callable[[Any], Iterable[Any]], rules: Any) -> Sweep:
 
 
 def _rows(rules: Rules) -> Rules:
-    """Where a mutant's repairer goes by its clock alone, the shipped one does too: the writers' own check is what is
-    broken.
+    """If a mutant's repair relies only on its clock, the shipped repair does too, because the mutant breaks the
+    writers' own check.
     """
     return Rules(grace="clock", checks=True) if rules.grace == "clock" else Rules()
 

@@ -1,5 +1,5 @@
-"""The fingerprint of the code that the model checker judges: where it is the recorded one, `make test` leaves its
-samples out.
+"""The fingerprint of the code that the model checker judges: if it equals the recorded fingerprint, `make test` skips
+the samples.
 
 `make check-samples` runs the samples and the mutants, and records the fingerprint if all of them pass; so does `make
 check-protocol`. The record is committed with the change. Comments, docstrings, the layout of the code, the folder of a
@@ -98,13 +98,13 @@ def _add_shape(node: object, add: Callable[[str], None]) -> None:
 
 
 def _is_text(node: ast.stmt) -> bool:
-    """Whether a statement is a docstring, or a text behind the constant that it describes."""
+    """Whether a statement is a docstring, or a text after the constant that it describes."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 @cache
 def is_checked() -> bool:
-    """Whether the samples have passed with the code as it is."""
+    """Whether the samples have passed with the current code."""
     return RECORD.exists() and RECORD.read_text().strip() == fingerprint()
 
 

@@ -1,5 +1,5 @@
-"""Which clocks the writers of a configuration have: every combination of some readings, or one combination for each
-choice of what the writers do, in turn.
+"""The clocks of the writers of a configuration: every combination of some readings, or one combination, in turn, for
+each choice of the writers' actions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from attrs import frozen
 
 @frozen
 class InTurn:
-    """Readings of which each choice of the other factors gets one combination.
+    """Readings; each choice of the other factors gets one combination of them.
 
     What clocks show, what writers do, what there was before and who else is at work are the factors of a sweep. A fault
     needs few of them to meet (Kuhn, Wallace and Gallo, *Software Fault Interactions and Implications for Software
@@ -54,7 +54,7 @@ def combined(clocks: Clocks, count: int, place: int) -> Sequence[tuple[int, ...]
     Args:
         clocks: the readings.
         count: of the writers.
-        place: of the choice among those of the sweep.
+        place: the position of the choice in the sweep.
     """
     if not isinstance(clocks, InTurn):
         return list(itertools.product(clocks, repeat=count))
@@ -72,7 +72,7 @@ def at_clocks(clocks: Clocks, count: int, *factors: Sequence[Any]) -> Iterator[A
 def over_stores(
     stores: Sequence[str], names: Sequence[str], clocks: Clocks, count: int = 2, *, ordered: bool = False
 ) -> Iterator[tuple[str, tuple[tuple[str, ...], tuple[int, ...]]]]:
-    """What there was before, with what writers do and their readings, see `combinations`."""
+    """The earlier state, the writers' actions and their readings, see `combinations`."""
     for place, kind in enumerate(stores):
         yield from ((kind, chosen) for chosen in combinations(names, clocks, count, ordered=ordered, place=place))
 
@@ -80,10 +80,10 @@ def over_stores(
 def combinations(
     names: Sequence[str], clocks: Clocks, count: int = 2, *, ordered: bool = False, place: int = 0
 ) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
-    """What writers do and their readings; without `ordered`, in any order of the writers.
+    """The actions of the writers and their readings; without `ordered`, in any order of the writers.
 
     Args:
-        names: what each of them may do.
+        names: the possible actions of each writer.
         clocks: their readings.
         count: of the writers.
         ordered: whether it matters which of them is the first.

@@ -1,5 +1,5 @@
-"""What a paused generator holds on to, as a value: two that hold the same do the same from there on, whatever has led
-them there.
+"""The state of a paused generator, as a value: two generators with the same state do the same from there on, whatever
+their history.
 
 A generator goes on by its code, the instruction where it stands, its local variables, what lies on its stack (such as
 the iterator of a loop) and the generator that it waits for. All of it is compared by value, with the objects that can
@@ -236,7 +236,7 @@ def _is_python(kind: type) -> bool:
 
 
 def _held(steps: Any, code: CodeType, local: dict[str, Any]) -> list[Any]:
-    """What a generator holds besides its local variables: cells and what lies on the stack, in order."""
+    """The state of a generator in addition to its local variables: cells, and the values on the stack, in order."""
     found = gc.get_referents(steps)
     begins = [n + 1 for n in range(1, len(found)) if found[n] is code and isinstance(found[n - 1], FunctionType)]
     if len(begins) != 1:

@@ -18,7 +18,7 @@ SHOWN = 16
 
 @frozen
 class Result:
-    """What a task has found.
+    """The result of a task.
 
     Attributes:
         models: its configurations.

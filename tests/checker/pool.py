@@ -33,14 +33,14 @@ Move = tuple[int, int, Step]
 
 
 class Moves(Struct, eq=False, gc=False):
-    """What a process can do in a store: one move, or one for each part of a step of several parts.
+    """The possible moves of a process in a store: one move, or one for each part of a step of several parts.
 
     Attributes:
         plain: moves after which nothing is to be seen to, each with what it adds to the number of a state.
         others: the rest.
         pure: whether nothing changes, and the process can crash after it as well as before it: the states are then the
             same.
-        heeds: whether what comes of it depends on who has died.
+        heeds: whether its result depends on which processes have died.
         later: what was found of the others; None before the first.
     """
 
@@ -57,7 +57,7 @@ Read = tuple[Behaviour, frozenset[Any], frozenset[Any]]
 
 @frozen(cache_hash=True)
 class Monitor:
-    """What is known of the past.
+    """The known facts about the past.
 
     Attributes:
         compacted: whether there was a compaction.

@@ -2,8 +2,9 @@
 become rows.
 
 The checker (`search.py`) holds a small HBase (`cells.py`): per row and column the newest cell that no tombstone masks.
-Here tables, rows, columns and values are the real bytes. A cell of a primary row also says which write put it, which no
-generator ever sees: the invariants need it. Calls of several rows land in any order and, after a crash, in any subset.
+Here tables, rows, columns and values are the real bytes. A cell of a primary row also records which write put it, which
+the generators cannot see: the invariants need it. Calls of several rows land in any order and, after a crash, in any
+subset.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class StoredRow:
 
 
 class Began(Struct, frozen=True, cache_hash=True, gc=False):
-    """What is known of a write that has begun.
+    """The known facts about a write that has begun.
 
     Attributes:
         row: that it writes.
@@ -143,7 +144,7 @@ class Began(Struct, frozen=True, cache_hash=True, gc=False):
 def visible(
     store: Store, table: str, row: bytes, columns: Sequence[bytes] = ()
 ) -> tuple[tuple[bytes, int, bytes], ...]:
-    """What a get of these columns or families answers: (column, timestamp, value)."""
+    """The answer to a get of these columns or families: (column, timestamp, value)."""
     return _named(mc.vis(store, table, row), tuple(columns))
 
 
@@ -163,7 +164,7 @@ def _read(store: Store, step: Step) -> Told:
 
 
 def _begin(store: Store, step: Step) -> Told:
-    """The read that a write starts with, and which writes were over by then; those of crashed writers are added later.
+    """The first read of a write, and the writes that were over at that time; writes of crashed writers are added later.
 
     Answers with the time of the latest repair or expiry too: that is so long ago that every clock has passed it.
     """
@@ -225,7 +226,7 @@ def _apply(store: Store, table: Any, row: bytes, change: Step) -> None:
 
 
 def _settle(store: Store, table: Any, row: bytes) -> None:
-    """One state for what is the same."""
+    """One shared state for equal states."""
     for key in ((table, row), ((BENEATH, table), row)):
         if key in store:
             store[key] = Row(store[key])
@@ -311,10 +312,10 @@ def _shared(store: Store, step: Step) -> None:
 
 
 def _too_late(store: Store, timestamp: int) -> frozenset[int]:
-    """The writes that are not acknowledged, where a repairer has waited longer than a writer may take.
+    """The writes that are not acknowledged when a repair has waited longer than a write may take.
 
-    Theirs have stood still meanwhile. What they have put with this time may go, since they must begin again before they
-    acknowledge.
+    Their writers have been paused during this time. What they have put with this time may go, since they must begin
+    again before they acknowledge.
     """
     if timestamp > store.get(REPAIRED, mc.NEG):
         return frozenset()
@@ -335,7 +336,7 @@ def _is_live(cells: Sequence[tuple[bytes, int, bytes]]) -> bool:
 
 
 def _check(store: Store, step: Step) -> bool:
-    """A check-and-mutate. As an insert uses it, nobody's row is overwritten, and the row is there after it."""
+    """A check-and-mutate. As used by an insert, it overwrites no row, and the row exists afterwards."""
     _, table, row, column, expected, changes, write = step
     cells = visible(store, table, row)
     if ({c: value for c, _, value in cells}.get(column) or None) != expected:
@@ -364,7 +365,7 @@ def _one_expired(store: Store, over: frozenset[int]) -> bool:
 
 
 def _increment(store: Store, step: Step) -> None:
-    """HBase's increment: atomic, at the server's time or that of the cell if it is later."""
+    """HBase's increment: atomic, at the server's time, or at the time of the cell if that is later."""
     _, table, row, column, amount, write, server = step
     found = {c: (timestamp, value) for c, timestamp, value in mc.vis(store, table, row)}.get(column)
     timestamp, (value, putter) = found if found is not None else (mc.NEG, (bytes(8), write))
@@ -405,7 +406,7 @@ mc.OPS.update(
 
 
 def found_row(row: bytes, cells: Sequence[tuple[bytes, int, bytes]]) -> StoredRow | None:
-    """What the store port answers for these cells."""
+    """The answer of the store port for these cells."""
     return (
         StoredRow(row, {column: StoredCell(value, timestamp) for column, timestamp, value in cells}) if cells else None
     )
@@ -472,7 +473,7 @@ class SetClock:
 
 
 class Sends(list[Any]):
-    """The mutating steps of a process so far: how many, and of those the one that is carried out once more.
+    """The number of mutating steps of a process so far, and the step among them that is carried out twice.
 
     What a process need not know of its past is not kept: the checker takes those that hold the same for one.
     """
@@ -593,7 +594,7 @@ class Translation:
 
 
 def alone(steps: Steps, store: Store) -> None:
-    """Takes the steps one after the other, with nobody beside them."""
+    """Takes the steps one after the other, without any other process."""
     answer: Any = None
     try:
         while True:

@@ -1,8 +1,9 @@
-"""Counters of rows without an index in the model checker: increments that are ahead of the server's clock beside
-deletes and new rows.
+"""Counters of rows without an index in the model checker: increments that are ahead of the server's clock, together
+with deletes and new rows.
 
-Increments of one millisecond raise the time of their cell above the server's clock. Whatever an acknowledged delete
-came after must not count in a later row, and every increment that began after the delete was acknowledged must count.
+Increments of one millisecond raise the time of their cell above the server's clock. An increment that ended before a
+delete began must not count in a later row, once the delete is acknowledged. Every increment that began after the
+acknowledgement of the delete must count.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Counted:
 
 
 class CountedModel(RowModel):
-    """The checker over calls of one row whose counter is so many ms ahead of the server's clock in the beginning."""
+    """The checker for calls on one row whose counter is initially a number of ms ahead of the server's clock."""
 
     def __init__(
         self,
@@ -97,7 +98,7 @@ BESIDE = (("increment",), ("increment", "increment"), ("delete",), ("delete", "i
 
 
 def counters(store: str, rules: Rules = SHIPPED) -> Iterator[tuple[str, CountedModel]]:
-    """A delete, a new row and an increment, beside calls of another program."""
+    """A delete, a new row and an increment, at the same time as calls of another program."""
     can = STORES[store]
     for ahead, again, beside in itertools.product((0, 2), RENEWALS if can is ATOMIC else RENEWALS[:1], BESIDE):
         programs = (("delete", again, "increment"), beside)
@@ -123,7 +124,7 @@ class NoMargin(UnindexedRowPlanner):
 
 
 def _unawaited(protocol: Protocol[Any]) -> Protocol[Any]:
-    """A delete is acknowledged while the clock is behind what it hides."""
+    """A delete is acknowledged while the clock is behind the timestamps that the delete hides."""
 
     def step(operation: Operation) -> Protocol[Any]:
         return None if isinstance(operation, AwaitClock) else (yield operation)

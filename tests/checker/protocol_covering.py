@@ -1,6 +1,6 @@
-"""Covering reads in the model checker: writers, queries that take the word of verified entries, repair and builds.
+"""Covering reads in the model checker: writers, queries that trust verified entries, repair and builds.
 
-The invariants of every model hold that a verified entry says what its row says, in every state. Queries are checked for
+The invariants of every model require that a verified entry agrees with its row in every state. Queries are checked for
 what they return: a state that the row had during the query. Models are immutable (I) or versioned (V).
 """
 
@@ -69,8 +69,8 @@ class Post:
 
 @hb.model(table="tasks", family="d")
 class Task:
-    """Versioned, with several entries of a row: a whole index, which answers for the version too, and one of some
-    rows.
+    """Versioned, with several entries of a row: an index of all rows, whose entries also show the version, and a
+    partial index.
     """
 
     name: hb.Key[str] = hb.key()
@@ -102,7 +102,7 @@ def change(model: Any, **changes: Any) -> UpdateFields:
 
 
 def versioned_actions(model: Any) -> dict[str, tuple[Any, ...]]:
-    """What writers of a versioned model do."""
+    """The actions of writers of a versioned model."""
     return {
         "put a": (whole(model, tag="a"),),
         "put b": (whole(model, tag="b", note="new"),),
@@ -160,7 +160,7 @@ class Rules:
         facts: plans writes of immutable models.
         posts: plans writes of versioned ones.
         around: changes what a protocol of writes does.
-        trusts: whether an entry answers by itself.
+        trusts: whether an entry is used without its row.
         indexer: makes the entries of builds and of repair.
         repair: the repairer, see `protocol_processes.Rules`.
         again: the reading of the clock at which a build puts lost entries, or None.
@@ -193,8 +193,8 @@ def writer(kind: str, process: int, name: str, reading: int, rules: Rules, **opt
 
 
 def reader(kind: str, tags: str, rules: Rules, index_name: str = "by_tag", page: int = 9) -> Callable[[], Steps]:
-    """A query for a tag, or a range of them, of all that entries hold: pages of entries, and one multi-get for the
-    unverified ones.
+    """A query for a tag, or a range of tags, that selects every field in the entries: pages of entries, and one
+    multi-get for the unverified entries.
     """
     schema = hb.schema.schema_of(MODELS[kind])
     index, keys = schema.indexes[index_name], KeyMapper(schema)
@@ -261,8 +261,8 @@ def _part(values: Any, held: frozenset[str]) -> tuple[tuple[str, Any], ...]:
 
 
 def repairer(kind: str, rules: Rules, index_name: str = "by_tag", only_verify: bool = False) -> Callable[[], Steps]:
-    """Repair of an index: what stands for no row goes, what is right but not verified is put once more; then the
-    dead row's marker.
+    """Repair of an index: entries without a row are deleted, and correct entries that are not verified are put again;
+    then the dead row's marker is deleted.
     """
     schema = hb.schema.schema_of(MODELS[kind])
     index, row = schema.indexes[index_name], hb.row_key(MODELS[kind], name="k")
@@ -295,8 +295,8 @@ def repairer(kind: str, rules: Rules, index_name: str = "by_tag", only_verify: b
 
 
 class FactWatch(Watch):
-    """Of immutable rows it counts that entries are there and right: puts do not read what is there, so a slow clock
-    may lose.
+    """For immutable rows it is only required that entries exist and are correct: puts do not read the old row, so a put
+    with a slow clock may lose.
     """
 
     def _writes(self, store: Store, row: bytes, view: View, history: dict[int, Began]) -> Iterator[str]:
@@ -304,7 +304,7 @@ class FactWatch(Watch):
 
 
 def watch_of(kind: str, rules: Rules) -> Watch:
-    """What must hold of the rows of a kind."""
+    """The invariants of the rows of a kind."""
     schema = hb.schema.schema_of(MODELS[kind])
     return FactWatch(schema, True, rules.trusts) if kind == "I" else VersionWatch(schema, True, rules.trusts)
 
@@ -331,7 +331,7 @@ class CoveringModel(ProtocolModel):
         return super().broken(store) if self.kept else next(self.watch._verified(store), None)
 
     def primary(self, store: Store) -> tuple[Any, ...]:
-        """What a query may find of the live rows."""
+        """The items of the live rows that a query may find."""
         live = super().primary(store)
         if self._read is None:
             return live
@@ -342,7 +342,7 @@ class CoveringModel(ProtocolModel):
         return answer
 
     def terminal(self, store: Store) -> str | None:
-        """What repair has to leave."""
+        """The entries that must remain after repair."""
         if not self.kept:
             return None
         return self._healed(store) if self.heal else super().terminal(store)
@@ -416,7 +416,7 @@ def reverifiers(kind: str, rules: Rules) -> list[Process]:
 
 
 def builders(kind: str, rules: Rules) -> list[Process]:
-    """A build, beside which writers keep the index."""
+    """A build, while writers maintain the index."""
     schema, row = hb.schema.schema_of(MODELS[kind]), hb.row_key(MODELS[kind], name="k")
     return [("WB", builder(schema, schema.indexes["by_tag"], [row], rules.indexer, rules.again), LATEST)]
 
@@ -467,7 +467,7 @@ def covering(
 
 
 def unkept(kind: str, rules: Rules = SHIPPED) -> Iterator[Configuration]:
-    """A writer that keeps the index beside one that does not know of it yet: no entry is verified then."""
+    """A writer that maintains the index, and one that does not know the index yet: no entry is verified then."""
     schema = hb.schema.schema_of(MODELS[kind])
     index = evolve(schema.indexes["by_tag"], maintained_by_all=rules.maintained_by_all)
     for name, other in itertools.product(

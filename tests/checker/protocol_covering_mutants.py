@@ -149,7 +149,7 @@ def marks_with_the_row(protocol: Protocol[Any]) -> Protocol[Any]:
 
 
 def row_delete_first(protocol: Protocol[Any]) -> Protocol[Any]:
-    """Where a delete is two calls, that of the row comes before the marks, and before the marker."""
+    """If a delete is two calls, the delete of the row comes before the marks and before the marker."""
     answer: Any = None
     earlier: list[Operation] = []
     while True:
@@ -247,7 +247,7 @@ def _verify(entries: Together) -> Protocol[None]:
 
 
 def loser_verifies(protocol: Protocol[Any]) -> Protocol[Any]:
-    """Who was refused verifies its entries all the same."""
+    """A writer that was refused nevertheless verifies its entries."""
     answer: Any = None
     entries: Together | None = None
     while True:

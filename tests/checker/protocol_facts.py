@@ -65,7 +65,9 @@ def readers(rules: Rules) -> list[Process]:
 
 
 def facts(programs: Sequence[Sequence[str]], clocks: Sequence[int], rules: Rules = SHIPPED) -> Iterator[Configuration]:
-    """Writers of one row that never changes, beside a query, a repairer or nobody; deletes are one call or two."""
+    """Writers of one row that never changes, with a query, a repair, or no other process; deletes are one
+    call or two.
+    """
     watch = watch_of(FACT)
     beside = [None, *readers(rules), *repairers(rules)]
     for kind, names, other, atomic in itertools.product(STORES, programs, beside, (True, False)):

@@ -2,8 +2,8 @@
 deleted.
 
 The checker's store keeps each object as a row of its own, since a cell of a row of the table is a cell of one object:
-what the view asks of its table is taken apart by the qualifiers. One call on a row of the table is one step, of however
-many objects.
+the view's calls on its table are split by the qualifiers. One call on a row of the table is one step, of however many
+objects.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _object_of_get(wide: WideRows, get: Get) -> tuple[bytes, tuple[bytes, ...]]:
 
 
 def _as_stored(wide: WideRows, get: Get, cells: Sequence[tuple[bytes, int, bytes]]) -> StoredRow | None:
-    """What the table answers."""
+    """The answers of the table."""
     place, _ = _object_of_get(wide, get)
     _, prefix = wide.places.cut(place)
     return found_row(get.row, [(wide.column(prefix, column), timestamp, value) for column, timestamp, value in cells])
@@ -187,7 +187,7 @@ def _through_view(
     tombstones: Tombstones = as_they_are,
     view: View = folded,
 ) -> Generator[Step, Any, tuple[Any, Changes]]:
-    """What a call on the view answers, and what it changes in the rows of the table, each by object."""
+    """The answer to a call on the view, and its changes to the rows of the table, by object."""
     answers: list[list[StoredRow | None]] = []
     while True:
         try:
@@ -277,7 +277,7 @@ class FoldedTranslation(Translation):
 
 
 def _call(operation: Operation) -> Call | None:
-    """What a driver does with an operation that changes something."""
+    """Carries out a mutating operation, as a driver does."""
     match operation:
         case PutRows(table, puts):
             return lambda view, _: view.put(table, puts)
@@ -293,7 +293,7 @@ def _call(operation: Operation) -> Call | None:
 
 
 def _at_once(view: Any, table: Any, operations: Sequence[Any]) -> None:
-    """What a commit does with changes of rows that its objects share."""
+    """Carries out changes of shared rows, as a commit does."""
     name = operations[0].table
     changes = RowChanges(
         table, name, frozenset(view.wide(name).places.cut(row)[0] for part in operations for _, row, _ in _writes(part))

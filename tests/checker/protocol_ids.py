@@ -108,7 +108,7 @@ mc.OPS.update(ids=_step, lost_call=_lost, arrives=_arrives, used=_used, taken=_t
 
 
 def _carried_out(protocol: Any, lost: int | None, later: bool) -> Iterator[Any]:
-    """Runs a protocol; the answer to call number `lost` gets lost, so that it is made again, and the first one may
+    """Runs a protocol. The answer to call number `lost` is lost, so that the call is repeated, and the first call may
     arrive later.
     """
     answer: Any = None
@@ -166,7 +166,7 @@ class IdModel(Model):
     """The checker over programs that give ids."""
 
     def broken(self, store: Any) -> str | None:
-        """An id that stands for no name, or for two, and a name with two ids."""
+        """An id with no name or with two names, and a name with two ids."""
         for (table, row), value in store.items():
             if table == TABLES.name_table and store.get((TABLES.id_table, value)) != row:
                 return f"NAMELESS: the id of {row!r} has the name {store.get((TABLES.id_table, value))!r}"
@@ -232,8 +232,8 @@ class Mutant:
 
 
 def _changed(change: Callable[[Operation], Any]) -> Callable[[DictionaryTables, str], Any]:
-    """A claim in which some operations are others: what `change` gives is yielded in place of one, or is its answer
-    if it is a bool.
+    """A claim in which `change` replaces some operations: its result is yielded instead of the operation, or is the
+    answer to the operation if it is a bool.
     """
 
     def claim(of: DictionaryTables, name: str) -> Any:
@@ -308,7 +308,7 @@ def _read_and_written(counter: Counter, count: int) -> Any:
 
 
 def _overlapping(counter: Counter, count: int) -> Any:
-    """A block begins with the last id of the one before."""
+    """A block begins with the last id of the previous block."""
     last = yield Increment(counter.table, counter.row, counter.column, count)
     return range(last - count, last + 1)
 

@@ -109,7 +109,7 @@ def _late(planner: Any, write: PutObject) -> Protocol[list[Any]]:
 
 @once
 def deleter(kind: str, number: int, name: str) -> Callable[[], Steps]:
-    """A program that keeps the index, and deletes a row if it finds one."""
+    """A program that maintains the index, and deletes a row if it finds one."""
     model = MODELS[kind]
     schema = hb.schema.schema_of(model)
 
@@ -134,7 +134,7 @@ class _Absent:
 
 
 class InsertWatch(BuildWatch):
-    """What must hold of inserts while an index is built."""
+    """The invariants of inserts while an index is built."""
 
     def broken(self, store: Any) -> str | None:
         """In every state."""
@@ -159,7 +159,9 @@ def inserts(
     *,
     deletes: Sequence[bool] = (False, True),
 ) -> Iterator[tuple[str, RekeyModel]]:
-    """An insert, for a unique index two of one value, and a build that may begin between any two of their calls."""
+    """An insert (two inserts of one value for a unique index), and a build that may begin between any two of their
+    calls.
+    """
     for kind, beside in itertools.product(kinds, deletes):
         names = "mo" if kind == "unique" and not beside else "m"
         running: list[Any] = [(f"W{n}", inserter(kind, n, name, rules), 12) for n, name in enumerate(names, 1)]

@@ -1,4 +1,4 @@
-"""What must hold in every state of the checker's store while the shipped generators run."""
+"""The invariants of every state of the checker's store while the shipped generators run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class View:
         values: of a live row, decoded.
         version: the version cell.
         entries: its current entries, each with its index.
-        wrong: what no row may look like.
+        wrong: the error in the row, if it is in a state that no row may have.
     """
 
     live: bool
@@ -95,7 +95,7 @@ class Watch:
 
     @cached_property
     def _left(self) -> frozenset[bytes]:
-        """What a delete may leave: counters, and the cells that say when entries of maps were put."""
+        """The cells that a delete may leave: counters, and the cells with the time at which map entries were put."""
         return self._counters.union(self.schema.kept_columns)
 
     @cached_property
@@ -104,7 +104,7 @@ class Watch:
         return frozenset(f.column for f in self.schema.columns if f.name in used) | {self.schema.version_column}
 
     def view(self, store: Store, row: bytes) -> View:
-        """The row as it is."""
+        """The row in its current state."""
         state = (row, store.get((self.schema.table, row)))
         found = self._views.get(state)
         if found is None:
@@ -181,14 +181,14 @@ class Watch:
     def _known(
         self, what: str, parts: tuple[Any, ...], found_out: Callable[..., Iterator[str]], *given: Any
     ) -> tuple[str, ...]:
-        """What is wrong with these parts of a store; found out once for all stores that have them."""
+        """The errors in these parts of a store, computed once for all stores that have them."""
         found = self._wrong.get((what, parts))
         if found is None:
             found = self._wrong[(what, parts)] = tuple(found_out(*given))
         return found
 
     def _entries(self, store: Store, row: bytes, view: View) -> Iterator[str]:
-        """The index is a superset, and an entry of the row's own version says what the row says."""
+        """The index is a superset, and an entry with the row's own version agrees with the row."""
         for index, entry in view.entries:
             table = index.table
             cells = {column: value for column, _, value in mc.vis(store, table, entry)}
@@ -208,7 +208,7 @@ class Watch:
         return {index.table: EntryDecoder(schema, index, fields_held(schema, index)) for index in indexes}
 
     def _verified(self, store: Store) -> Iterator[str]:
-        """A verified entry says what its row says, in every state: a query takes its word."""
+        """A verified entry agrees with its row in every state, because a query trusts it."""
         covering = self._covering
         if not covering:
             return
@@ -239,7 +239,7 @@ class Watch:
         return self._keys.row_of_entry(decoder.index, entry)[0], decoder.values(found)
 
     def _outlived(self, store: Store, history: dict[bytes, dict[int, Began]]) -> Iterator[str]:
-        """Entries end with their rows: after that there is none of a process whose every put has ended."""
+        """Entries expire with their rows: after that, a process whose puts have all expired has no entries."""
         ended: dict[int, bool] = {}
         for number, write in ((number, write) for writes in history.values() for number, write in writes.items()):
             ended[number // 10] = ended.get(number // 10, True) and write.expires
@@ -293,7 +293,7 @@ class Watch:
                 )
 
     def _covered(self, write: Began, history: dict[int, Began], view: View) -> frozenset[bytes]:
-        """The columns of which a write says everything.
+        """The columns that a write determines completely.
 
         An increment beside a delete may carry what was counted before over the delete, to be shown if a full write that
         read the live row lands after both (DESIGN: a full write leaves the counters of a live row out).
@@ -339,10 +339,10 @@ def _name(number: int, write: Began) -> str:
 
 
 def _excused(number: int, write: Began, history: dict[int, Began]) -> bool:
-    """Whether a delete that was not over when the write began may have won: any for a partial update, else one not
-    below it in time.
+    """Whether a delete that was not over when the write began may have won: any delete for a partial update, otherwise
+    a delete that is not earlier than the write.
 
-    A put that expires is one too, of all that is older.
+    A put that expires also counts as a delete of everything older.
     """
     return any(
         (other.kind == "delete" or (other.expires and name != number))
@@ -354,7 +354,7 @@ def _excused(number: int, write: Began, history: dict[int, Began]) -> bool:
 
 @once
 def watch_of(schema: TableSchema, strict: bool = True) -> Watch:
-    """The invariants of one model, with all that was found out about its stores."""
+    """The invariants of one model, with everything that was found out about its stores."""
     return Watch(schema, strict)
 
 
@@ -391,7 +391,7 @@ class ProtocolModel(Model):
         return self.watch.check(store) if self.always else None
 
     def terminal(self, store: Store) -> str | None:
-        """What repair has to leave."""
+        """The entries that must remain after repair."""
         return self.watch.healed(store)
 
     def primary(self, store: Store) -> tuple[Any, ...]:
@@ -410,7 +410,7 @@ class ProtocolModel(Model):
         return store
 
     def completed(self, store: Store, dead: frozenset[int]) -> Store:
-        """What crashed writers wrote is over too for a write that begins now."""
+        """The writes of crashed writers are also over for a write that begins now."""
         new = [key for key, value in store.items() if key[0] == BEGAN and value.new]
         if not new:
             return store
@@ -432,7 +432,7 @@ class ProtocolModel(Model):
         return must if self.unmoved is None else frozenset(row for row in must if len(self._moves(row, seen)) == 1)
 
     def returned(self, found: Sequence[Any], matches: Callable[[Any], bool], seen: frozenset[Any]) -> None:
-        """What a query returned matches it, and no row comes twice; the checker looks for the rest."""
+        """The items of a query match it, and no row is returned twice; the checker tests the rest."""
         if wrong := [one for one in found if not matches(one)]:
             raise mc.Violation(f"DIRTY: the query returned {wrong}, which do not match")
         rows = [one[0] for one in found]
@@ -444,7 +444,7 @@ class ProtocolModel(Model):
         return {dict(values)[self.unmoved] for found, values in states if found == row}
 
     def compacted(self, store: Store, young: int) -> Store | None:
-        """The store without its tombstones, those of the grace time excepted where that is kept."""
+        """The store without its tombstones, except those within the grace time if these are kept."""
         after: Store = {}
         for key, state in store.items():
             if key[0] in NO_ROWS:

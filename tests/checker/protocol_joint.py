@@ -1,7 +1,7 @@
 """Commits of several kinds into one row in the model checker: the shipped `JointCommit` drives the shipped protocols.
 
-It makes calls itself, so it runs over a store that replays answers (`replayed.py`). Whatever is seen of the row in any
-state must be what the commits give one after the other, each whole or not at all.
+It makes calls itself, so it runs over a store that replays answers (`replayed.py`). The visible row in any state must
+be the result of the commits one after the other, each as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HISTORY = ("history", 0)
 
 
 def declare(table: str, indexed: bool, versioned: bool = False) -> tuple[Any, Any]:
-    """A model of objects in the columns of a row, and one of which the row has one object."""
+    """A model with many objects in a row, and a model with one object in each row."""
 
     def made(kind: bytes, name: str, more: Mapping[str, Any]) -> Any:
         fields: dict[str, Any] = {
@@ -81,7 +81,7 @@ Writes = Sequence[tuple[TableSchema, RowWrite]]
 
 @once
 def commits_of(kind: str) -> Mapping[str, Writes]:
-    """What a commit writes: to the pet `k`, the pet `m` and their owner."""
+    """The writes of a commit: to the pet `k`, the pet `m` and their owner."""
     pet, owner = (hb.schema.schema_of(model) for model in MODELS[kind])
 
     def key(schema: TableSchema, name: str) -> dict[str, str]:
@@ -250,7 +250,7 @@ def _said(commit: JointCommit) -> tuple[str, ...]:
 def writer(
     number: int, writes: Writes, reading: int, rules: Rules, can: Capabilities, lost: int | None = None
 ) -> Callable[[], Steps]:
-    """A program that makes one commit; of its `lost`th change the answer is lost."""
+    """A program that makes one commit; the answer to its change number `lost` is lost."""
 
     reached: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
@@ -317,7 +317,7 @@ def readers_of(models: Sequence[Any]) -> Sequence[RowDecoder]:
 
 
 def objects_of(models: Sequence[Any], store: Any, row: bytes = ROW) -> State:
-    """What a program sees that reads a whole row."""
+    """The objects that a program sees if it reads a whole row."""
     readers = readers_of(models)
     return tuple(sorted(found for of in readers for found in _objects_in(of, row, mc.vis(store, of.schema.table, row))))
 
@@ -345,10 +345,10 @@ def _objects_in(reader: RowDecoder, row: bytes, stored: tuple[tuple[bytes, int, 
 
 
 def after(state: State, writes: Writes, result: Any, pieces: frozenset[bytes] = frozenset()) -> State:
-    """The objects after a commit; those of its writes that have failed change nothing.
+    """The objects after a commit; its failed writes change nothing.
 
-    Updates of `pieces` make an object where there is none: without system cells they may meet a delete, and are taken
-    back then.
+    Updates in `pieces` create an object if there is none: without system cells, they may run at the same time as a
+    delete, and are then undone.
     """
     failed = (
         frozenset()
@@ -384,15 +384,15 @@ def explained(
     shown: State,
     failing: Callable[[Writes], Iterable[frozenset[bytes]]] = _none,
 ) -> bool:
-    """Whether the rows are what some of the commits give one after the other: all that are over, and others whole or
-    not at all.
+    """Whether the rows are the result of commits one after the other: of all commits that are over, and of some of the
+    others, each as a whole.
 
     Args:
-        commits: what each writes.
+        commits: the writes of each.
         history: see `HISTORY`.
         first: the objects before all of them.
         shown: the objects.
-        failing: which writes of a commit may have failed that is not over.
+        failing: the writes of a commit in progress that may have failed.
     """
     sure = [n for n, (_, result) in history.items() if result is not None and not isinstance(result, str)]
     open_ = [n for n, (_, result) in history.items() if result is None]
@@ -417,7 +417,7 @@ def explained(
 
 
 def _pieces(writes: Writes) -> Iterator[frozenset[bytes]]:
-    """Which updates may have left objects of their own meanwhile: any of a required column, in models without system
+    """The updates that may have left objects of their own: every update of a required column, in models without system
     cells.
     """
     left = [
@@ -466,11 +466,11 @@ class JointModel(Model):
         return MODELS[kind]
 
     def commits(self, kind: str) -> Mapping[str, Writes]:
-        """What the commits write, by name."""
+        """The writes of the commits, by name."""
         return commits_of(kind)
 
     def prepare(self, store: Any) -> None:
-        """What there is besides the objects that commits have put."""
+        """Cells other than those of the objects that commits have put."""
 
     def shown(self, store: Any) -> State:
         """The objects."""
@@ -485,7 +485,7 @@ class JointModel(Model):
         return True
 
     def broken(self, store: Any) -> str | None:
-        """What no commits one after the other give, or an object without its entries."""
+        """A state that no sequence of commits gives, or an object without its entries."""
         shown = self.shown(store)
         key = (store[HISTORY], shown)
         if key not in self._explained:
@@ -494,7 +494,7 @@ class JointModel(Model):
         return self._explained[key] or self.missing(store, shown)
 
     def missing(self, store: Any, shown: State) -> str | None:
-        """What is said of an object in other tables, and is not there."""
+        """The entries that an object needs in other tables, and that are missing."""
         for schema in map(hb.schema.schema_of, self.models):
             for key, values in shown:
                 if not key.startswith(schema.kind):

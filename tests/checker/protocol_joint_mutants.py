@@ -28,7 +28,7 @@ class Mutant:
 
 
 class PartByPart(JointCommit):
-    """What a part changes in rows is carried out before the next part goes on."""
+    """The row changes of one part are carried out before the next part continues."""
 
     def _until_rows_change(self, part: Part) -> None:
         super()._until_rows_change(part)
@@ -36,7 +36,7 @@ class PartByPart(JointCommit):
 
 
 class Torn(JointCommit):
-    """Puts and deletes of a row are calls of their own."""
+    """Puts and deletes of a row are separate calls."""
 
     def __init__(self, store: Any, table: str, parts: Any, shared: Any, clock: Any) -> None:
         super().__init__(store, table, parts, shared, clock)
@@ -52,7 +52,7 @@ class _Limited:
 
 
 class SeveralTimes(JointCommit):
-    """Each object has the time that it needs, whatever those beside it in the row need."""
+    """Each object gets the time that it needs, regardless of the other objects in the row."""
 
     def _gather(self, part: Part, changes: Sequence[Put | Delete]) -> None:
         self._changes.add(changes)
@@ -81,7 +81,7 @@ class Early(JointCommit):
 
 
 class ConditionalApart(JointCommit):
-    """The conditional changes of each part are a call of their own."""
+    """The conditional changes of each part are a separate call."""
 
     def _change_if(self, parts: Sequence[Part]) -> None:
         for part in parts:

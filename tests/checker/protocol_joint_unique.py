@@ -1,5 +1,5 @@
-"""Commits into one row of objects with a unique index in the model checker, beside another commit that wants the same
-values.
+"""Commits into one row of objects with a unique index in the model checker, concurrent with another commit that wants
+the same values.
 
 Besides what must hold of every joint commit, no value is held twice, each is claimed for its object in the table of the
 index, and the table of the objects has no row but theirs.
@@ -63,7 +63,7 @@ def _place(row: str, name: str) -> bytes:
 
 @once
 def commits_of() -> Mapping[str, Writes]:
-    """What a commit writes into the row `r` or `s`: to members `k` and `m`, and to the guild."""
+    """The writes of a commit into the row `r` or `s`: to members `k` and `m`, and to the guild."""
 
     def put(row: str, name: str, tag: str | None) -> Any:
         return MEMBER, put_object(MEMBER, Member(owner=row, name=name, tag=tag))
@@ -163,7 +163,7 @@ class UniqueModel(JointModel):
         return True
 
     def broken(self, store: Any) -> str | None:
-        """And a row of the table that is no object's."""
+        """Also a row of the table that belongs to no object."""
         foreign = [key for table, key in store if table == MEMBER.table and key not in ROWS]
         return f"FOREIGN: {foreign} are no rows of objects" if foreign else super().broken(store)
 

@@ -1,5 +1,5 @@
-"""Configurations for the model checker with a row that has several entries in one index and sometimes one in
-another; and rules broken.
+"""Configurations for the model checker with a row that has several entries in one index and sometimes one in another,
+and mutants of the rules.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ STORES: Mapping[str, Store] = {
 
 @once
 def repairers(rules: Rules) -> list[Process]:
-    """A repairer of each index, the first of which purges the row's dead marker too."""
+    """A repair of each index; the first one also purges the row's dead marker."""
     return [("G", repairer(POST, BY_TAG, rules, purge=KEY), 0), ("H", repairer(POST, BY_LEVEL, rules), 0)]
 
 
@@ -124,7 +124,7 @@ def kinds(
     count: int = 2,
     **options: Any,
 ) -> Iterator[Configuration]:
-    """Two writers of one row, in any order, and one other process or none."""
+    """Two writers of one row, in any order, and at most one other process."""
     watch = watch_of(POST)
     for kind, (done, readings) in over_stores(stores, names, clocks, count):
         chosen = list(zip(done, readings, strict=True))

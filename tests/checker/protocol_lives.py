@@ -105,7 +105,7 @@ def readers(rules: Rules) -> list[Process]:
 
 
 def time_passes() -> Steps:
-    """A process in whose one step everything that can expire does."""
+    """A process with one step, in which everything that can expire expires."""
     step: Step = ("expire",)
     yield step
 
@@ -122,7 +122,7 @@ def lives(
     compaction: str | None = None,
     **options: Any,
 ) -> Iterator[Configuration]:
-    """A writer of a row that expires beside another, and time."""
+    """A writer of a row that expires, another writer, and the passing of time."""
     watch = watch_of(LEAF)
     for kind, one, two, *readings in at_clocks(clocks, 2, stores, first, second):
         for other in others(rules) if others is not None else (None,):
@@ -225,7 +225,7 @@ class OlderStays(IndexedRowPlanner):
 
 
 class DeleteAtTime(IndexedRowPlanner):
-    """The delete beside a put that expires is at t, not at t-1."""
+    """The delete that goes with a put that expires is at t, not at t-1."""
 
     def _whole(self, *args: Any) -> RowPlan:
         plan = super()._whole(*args)
@@ -300,10 +300,10 @@ class UncheckedDelete(IndexedRowPlanner):
 
 
 class FirstLifeOnTop(IndexedRowPlanner):
-    """A row that gets a TTL is put at the time of the clock, as one that has a TTL."""
+    """A row that gets a TTL is put at the time of the clock, like a row that already has a TTL."""
 
     def rewritten_by_updates(self, row: Row) -> bool:
-        """Whether it seems to have one, to updates alone."""
+        """Whether the row seems to have one, only for updates."""
         return sys._getframe(1).f_code.co_name == "_rewritten" or super().rewritten_by_updates(row)
 
 

@@ -64,7 +64,7 @@ class Replacing(IndexedRowPlanner):
 
 
 def without_whole_read(protocol: Protocol[Any]) -> Protocol[Any]:
-    """What is left of a deleted object is not read with its entries."""
+    """The rest of a deleted object is not read with its entries."""
     answer: Any = None
     before: Any = None
     while True:
@@ -84,7 +84,7 @@ def with_mark(delete: Delete, listed: Collection[bytes]) -> Delete:
 
 
 def without_entry(delete: Delete, listed: Collection[bytes]) -> Delete:
-    """A delete that leaves out one of the entries that it has listed."""
+    """A delete omits one of the entries that it has listed."""
     return evolve(delete, columns=[column for column in delete.columns if column != PREFIX + b"lx"])
 
 
@@ -96,7 +96,7 @@ class Showing(EntryReader):
 
 
 class Uncounted(VersionedRowPlanner):
-    """A put of entries leaves the version as it is."""
+    """A put of entries does not change the version."""
 
     def _partial(self, write: UpdateFields, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._partial(write, old, timestamp)
@@ -119,7 +119,7 @@ class Unremoved(VersionedRowPlanner):
 
 
 class Unlisted(VersionedRowPlanner):
-    """A new object leaves what entries there are of the one before."""
+    """A new object leaves the entries of the previous object."""
 
     def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
         cells = super().full_cells(write, old, version)
@@ -139,7 +139,7 @@ def versioned(one: str, other: str, model: str, **options: Any) -> Callable[[Any
 
 
 def reading(how: Reading, one: str, other: str, **options: Any) -> Callable[[Any], Iterable[Configuration]]:
-    """A reader of entries beside two writers; the code of the writers is the shipped one."""
+    """A reader of entries and two writers; the writers run the shipped code."""
     return lambda rules: maps(
         (one,), (other,), (12,), others=careless(how if rules is BROKEN_READER else Reading()), **options
     )

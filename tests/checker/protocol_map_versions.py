@@ -1,6 +1,4 @@
-"""Configurations for the model checker with map columns of versioned objects, in rows of their own and in one that
-they share.
-"""
+"""Configurations for the model checker with map columns of versioned objects, in separate rows and in a shared row."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ class Ledger:
 
 @hb.model(table="folios", family="d", row=b"r", kind=b"f")
 class Folio:
-    """The same. All objects are in one row."""
+    """Like the model above, with all objects in one row."""
 
     name: hb.Key[str] = hb.key(in_qualifier=True)
     tag: hb.Column[str] = hb.column("t")
@@ -49,7 +47,7 @@ class Folio:
 
 @hb.model(table="tallies", family="d")
 class Tally:
-    """The same in a row of its own, and an index whose entries answer for the version too."""
+    """Like the first model, with a row for each object, and an index whose entries also show the version."""
 
     name: hb.Key[str] = hb.key()
     tag: hb.Column[str] = hb.column("t")
@@ -70,7 +68,9 @@ Rules = versions.Rules | shared.Rules
 
 @once
 def actions_of(model: Any) -> Mapping[str, tuple[Action, ...]]:
-    """What writers of the object `k` do; those `at 10` hold an object of version 10, which a live one has."""
+    """The actions of writers of the object `k`; those named `at 10` hold an object of version 10, which is the version
+    of a live object.
+    """
     schema, place = hb.schema.schema_of(model), place_of(model, "k")
 
     def whole(tag: str = "b", **lines: str) -> PutObject:
@@ -140,7 +140,7 @@ def maps(
     first: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Iterator[Configuration]:
-    """A writer beside another of the same object, and one other process or none; see `protocol_maps.maps`."""
+    """Two writers of the same object, and at most one other process; see `protocol_maps.maps`."""
     of, module = MODELS[model], OF[model]
     rules = module.SHIPPED if rules is None else rules
     schema, actions = hb.schema.schema_of(of), actions_of(of)

@@ -39,7 +39,7 @@ class Sheet:
 
 @hb.model(table="leaves", family="d", row=b"r", kind=b"l")
 class Leaf:
-    """The same. All objects are in one row."""
+    """Like the model above, with all objects in one row."""
 
     name: hb.Key[str] = hb.key(in_qualifier=True)
     tag: hb.Column[str] = hb.column("t")
@@ -59,7 +59,7 @@ def place_of(model: Any, name: str) -> bytes:
 
 @once
 def actions_of(model: Any) -> Mapping[str, tuple[Action, ...]]:
-    """What writers of the object `k` do, and some of its neighbour."""
+    """The actions of writers of the object `k`, and of some writers of its neighbour."""
     schema = hb.schema.schema_of(model)
 
     def whole(name: str = "k", tag: str = "b", **lines: str) -> PutObject:
@@ -208,10 +208,10 @@ LIVING = 3
 
 
 class MapModel(ProtocolModel):
-    """Readers see entries: none of an object that is not there, and every one that stays while they read.
+    """Readers see no entry of an object that does not exist, and every entry that exists throughout the read.
 
-    Between a look at the object and the read of its entries the object may be deleted, and entries may come that were
-    planned before.
+    Between the check of the object and the read of its entries, the object may be deleted, and entries that were
+    planned earlier may arrive.
     """
 
     def primary(self, store: Store) -> tuple[Any, ...]:
@@ -242,9 +242,7 @@ class MapModel(ProtocolModel):
             raise mc.Violation(f"TWICE: of the entries {found} one was returned twice")
 
     def remembered(self, answer: Any) -> Any:
-        """Of an object's cells only the one that says whether it is there is of interest; of an entry's key, the
-        time.
-        """
+        """Only the liveness cell of an object, and the time in an entry's key, are of interest."""
         if (
             type(answer) is tuple
             and len(answer) == 2
@@ -275,16 +273,16 @@ def maps(
     first: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Iterator[Configuration]:
-    """A writer beside another of the same object, and one other process or none.
+    """Two writers of the same object, and at most one other process.
 
     Args:
-        mine: what the first writer does.
-        theirs: what the other one does.
+        mine: the actions of the first writer.
+        theirs: the actions of the other writer.
         clocks: their readings.
         rules: the code under test.
         model: tall or wide.
-        stores: what there is before.
-        others: makes further processes; one at a time.
+        stores: the possible initial stores.
+        others: makes other processes, one of which is used at a time.
         crashes: how many writers may crash.
         compaction: as for `ProtocolModel`.
         first: options of the first writer.

@@ -1,5 +1,5 @@
-"""Changing the key of a table in the model checker: writers, readers, movers that crash, and whoever leads it from
-phase to phase.
+"""Changing the key of a table in the model checker: writers, readers, movers that crash, and the process that leads it
+from phase to phase.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Rules:
     Attributes:
         phases: by name.
         copy: puts rows into the other table.
-        waits: whether whoever leads the migration waits, in each phase, until nobody acts by the one before.
+        waits: whether the leader of the migration waits, in each phase, until no process acts on the previous phase.
         looks_again: whether a writer looks, once it has written, whether that is still the place.
         ends: whether one that deletes looks, too, whether deletes are allowed still.
         prepares: whether all programs read both tables before one writes into the new one.
@@ -150,7 +150,7 @@ def _call(store: Any, step: Step) -> Any:
 
 
 def _phase(store: Any, step: Step) -> None:
-    """The next phase; those of before are known until everybody's lease is over."""
+    """The next phase; earlier phases are known until all leases are over."""
     store[KNOWN] = (*store[KNOWN], step[1])
 
 
@@ -164,13 +164,13 @@ def _look(store: Any, step: Step) -> Any:
 
 
 def _note(store: Any, step: Step) -> None:
-    """What is acknowledged, or begins."""
+    """A write that is acknowledged, or begins."""
     _, what, number = step
     store[what] = store[what] | {number}
 
 
 def _begin(store: Any, step: Step) -> Any:
-    """What a reader must find, what it must not, and the phase that it knows."""
+    """The objects that a reader must find, those that it must not find, and the phase that it knows."""
     return store[ADDED] - store[DELETING], store[DELETED], _look(store, step)
 
 
@@ -207,7 +207,9 @@ def _found(row: bytes, cells: Any) -> Any:
 
 
 def writer(number: int, deletes: bool, stale: bool, rules: Rules) -> Callable[[], Steps]:
-    """Puts an object, or deletes it, where the phase says that it knows; `stale`: for as long as its lease may last."""
+    """Puts an object, or deletes it, in the table of the phase that it knows; `stale`: as long as its
+    lease may last.
+    """
 
     def run() -> Steps:
         if deletes:
@@ -258,7 +260,7 @@ def _copying(source: str, target: str, rules: Rules) -> Steps:
 
 
 def mover(source: str, target: str, rules: Rules) -> Callable[[], Steps]:
-    """Another program that copies, once its phase has come; it may crash, or stand still for as long as it likes."""
+    """Another program that copies in its phase; it may crash, or pause for any length of time."""
     phase = MOVING if source == "old" else RETURNING
 
     def run() -> Steps:
@@ -306,7 +308,7 @@ class MigrationModel(Model):
         self._phases = rules.phases
 
     def broken(self, store: Any) -> str | None:
-        """What a program would miss, or find."""
+        """The objects that a program would wrongly miss or find."""
         if BROKEN in store:
             return str(store[BROKEN])
         there = {
@@ -374,7 +376,7 @@ def models(
 
 
 class IndexedCopies(Model):
-    """A row of the new table has its entry, whoever crashes."""
+    """A row of the new table has its entry, regardless of crashes."""
 
     def broken(self, store: Any) -> str | None:
         """A row without its entry."""
@@ -391,7 +393,7 @@ class IndexedCopies(Model):
 
 
 def indexed(rules: Rules = SHIPPED) -> Iterator[tuple[str, IndexedCopies]]:
-    """Two movers into a table with an index, of which one may crash."""
+    """Two movers into a table with an index; one of them may crash."""
     copying = RowTranslator(
         RowDecoder.of(OLD, indexed=False), INDEXED, tuple(INDEXED.indexes.values()), system_cells=True
     )

@@ -209,7 +209,7 @@ class Blind(IndexedRowPlanner):
 
 
 class RowDeleteAtTime(IndexedRowPlanner):
-    """The row delete beside a marker at t, not at t-1."""
+    """The row delete that goes with a marker is at t, not at t-1."""
 
     def _delete(self, write: DeleteRow, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._delete(write, old, timestamp)
@@ -307,7 +307,7 @@ class Unaware(IndexedRowPlanner):
 
 
 class Trusting(EntryVerifier):
-    """The row behind an entry is returned whether or not the entry is its current one."""
+    """The row of an entry is returned whether or not the entry is a current entry of the row."""
 
     def _decide(self, entry: bytes, row: Row) -> Values | None:
         return self.reader.values(row)

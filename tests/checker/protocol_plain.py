@@ -44,7 +44,7 @@ from tests.checker.search import Model
 
 @hb.model(table="taken", family="d", external=True, immutable=True)
 class Taken:
-    """A row of which the tag is indexed; whoever puts it puts the same."""
+    """A row whose tag is indexed; all programs put the same values."""
 
     name: hb.Key[str] = hb.key()
     tag: hb.Column[int] = hb.column("t", hb.codecs.UInt8)
@@ -168,7 +168,7 @@ def others(deletes: bool) -> Callable[[], Steps]:
 def writer(
     number: int, calls: Sequence[str], reading: int, rules: Rules, can: Capabilities = ATOMIC
 ) -> Callable[[], Steps]:
-    """A process of this library with a clock of its own."""
+    """A process of this library with its own clock."""
 
     def run() -> Steps:
         for call in calls:
@@ -210,7 +210,7 @@ def _row(row: bytes, cells: Any) -> Any:
 
 
 def repairer(rules: Rules) -> Callable[[], Steps]:
-    """Repairs the one entry, if it is there."""
+    """Repairs the only entry, if it exists."""
     indexer = RowIndexer(SCHEMA, (INDEX,), plain=True)
 
     def run() -> Steps:
@@ -256,7 +256,7 @@ def _alone(protocol: Protocol[Any], now: Callable[[], int]) -> Steps:
 
 
 class PlainModel(Model):
-    """What must hold is that a row which this library put has its entry: always, or once everything has stopped."""
+    """The invariant: a row that this library put has its entry, always or once everything has stopped."""
 
     def __init__(self, store: Any, processes: Sequence[tuple[str, Callable[[], Steps], int]], always: bool) -> None:
         super().__init__(store, processes, crashes=1 if always else 0)
@@ -276,7 +276,7 @@ class PlainModel(Model):
 
 
 def missing(store: Any) -> str | None:
-    """What is wrong where a row that this library put has no entry."""
+    """The error if a row that this library put has no entry."""
     if store[WHOSE] is None or not mc.vis(store, SCHEMA.table, ROW) or mc.vis(store, INDEX.table, ENTRY):
         return None
     return f"MISSING: the row put by {store[WHOSE]} has no entry"

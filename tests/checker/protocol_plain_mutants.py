@@ -37,7 +37,7 @@ def _rows_first(
 def _entries_go_too(
     schema: TableSchema, indexes: Sequence[Index], writes: Sequence[RowWrite], protocol: Protocol[Any]
 ) -> Protocol[Any]:
-    """A delete deletes the entries of its row, as they are now."""
+    """A delete deletes the current entries of its row."""
     result = yield from with_entries_first(schema, indexes, writes, protocol)
     if isinstance(writes[0], DeleteRow):
         now = yield ReadClock()

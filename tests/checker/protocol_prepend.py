@@ -1,8 +1,8 @@
 """Programs that prepend rows to one prefix in the model checker: rows on a server that gives the time, and who may have
 which key.
 
-Besides the writers the server's clock moves, by a millisecond or by more than the grace time, and the first row may be
-deleted.
+In addition to the writers' steps, the server's clock moves, by a millisecond or by more than the grace time, and the
+first row may be deleted.
 """
 
 from __future__ import annotations
@@ -183,9 +183,9 @@ class Rules:
 
     Attributes:
         around: changes what a protocol does.
-        prefix: changes what numbers stand before which.
+        prefix: changes the order of the numbers.
         reader: says which rows are live.
-        grace: how old a claim is that is retaken.
+        grace: the age at which a claim is taken over.
     """
 
     around: Callable[[Protocol[Any]], Protocol[Any]] = lambda protocol: protocol
@@ -205,7 +205,7 @@ def _writes(model: Any, text: str) -> dict[int, PutObject]:
 
 @once
 def writer(model: Any, process: int, calls: int, atomic: bool, rules: Rules) -> Callable[[], Steps]:
-    """A process that prepends rows one after the other."""
+    """A process that prepends several rows, one after the other."""
     schema = hb.schema.schema_of(model)
     prefix = rules.prefix(KeyPrefix.of(schema, {"page": PAGE}))
     reader = RowDecoder.of(schema, False, frozenset())

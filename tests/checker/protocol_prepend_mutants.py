@@ -32,7 +32,7 @@ Change = Callable[[Operation, Operation | None, Any], Any]
 
 @frozen
 class Answer:
-    """What is answered in place of carrying out an operation."""
+    """The answer that replaces an operation."""
 
     value: Any
 
@@ -133,7 +133,7 @@ def unread_rows(protocol: Protocol[Any]) -> Protocol[Any]:
 
 
 def by_value(protocol: Protocol[Any]) -> Protocol[Any]:
-    """A row is one's own if it holds any value that was put."""
+    """An insert considers a row its own if the row holds any value that it put."""
     return _changed(protocol, _same, _known_by_any_value)
 
 
@@ -149,7 +149,7 @@ def _known_by_any_value(operation: Operation, before: Operation | None, answer: 
 
 
 def first_row_alone(protocol: Protocol[Any]) -> Protocol[Any]:
-    """A prefix whose first row is no object counts as empty."""
+    """A prefix whose first row is not an object counts as empty."""
 
     def seen(operation: Operation, before: Operation | None, answer: Any) -> Any:
         if not isinstance(operation, FirstRows):
@@ -175,12 +175,12 @@ class Leaping(IntegerOrder):
 
 
 def leaping(prefix: KeyPrefix) -> KeyPrefix:
-    """The number before the first one is taken to be the one before that."""
+    """The number before the first one is computed as two before it."""
     return evolve(prefix, order=Leaping(prefix.order.first, prefix.order.last))
 
 
 def one_bucket(prefix: KeyPrefix) -> KeyPrefix:
-    """Of the buckets of a salt the first one alone is read."""
+    """Only the first bucket of a salt is read."""
     return evolve(prefix, ranges=prefix.ranges[:1])
 
 

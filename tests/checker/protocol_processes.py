@@ -179,7 +179,7 @@ def _incremented(schema: TableSchema, action: Increment, number: int) -> Steps:
 
 
 def amount_of(number: int) -> int:
-    """What an increment adds: one bit for each write, so that a counter says which it has seen."""
+    """The amount of an increment: one bit for each write, so that a counter shows which increments it includes."""
     return 1 << number
 
 
@@ -406,7 +406,7 @@ class Thing:
 
 @hb.model(table="places", family="d")
 class Place:
-    """Two indexes, one of them over two columns that change apart."""
+    """Two indexes, one of them over two columns that change independently."""
 
     name: hb.Key[str] = hb.key()
     city: hb.Column[str] = hb.column("c")

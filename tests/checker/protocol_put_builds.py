@@ -1,4 +1,5 @@
-"""Puts of objects in the model checker while an index is built, beside programs that update or delete what was put.
+"""Puts of objects in the model checker while an index is built, concurrent with programs that update or delete these
+objects.
 
 The registry changes at one moment, as in `protocol_rekey_builds`.
 """
@@ -73,7 +74,7 @@ def putter(kind: str, number: int, name: str, rules: PutRules) -> Callable[[], S
 
 @once
 def updater(kind: str, number: int, name: str) -> Callable[[], Steps]:
-    """A program that keeps the index, and updates a row if it finds one."""
+    """A program that maintains the index, and updates a row if it finds one."""
     write = UpdateFields(None, place_of(MODELS[kind], name), {"name": name}, {"tag": CHANGED})
     return lambda: _committed(kind, number, [write], PutRules(BuildRules(gate="none")), f"update {name}", 1)
 
@@ -123,7 +124,7 @@ def _acknowledged(planner: Any, writes: Sequence[Any], placed: PlacedRows) -> An
 
 @frozen(eq=False)
 class PutWatch(InsertWatch):
-    """What must hold of puts while an index is built.
+    """The invariants of puts while an index is built.
 
     Attributes:
         late: whether a row may be put after the index is built, by a program that has looked at the registry before:

@@ -1,5 +1,5 @@
-"""Moves to another key in the model checker: the shipped generators beside writers, readers and other moves, and
-what must hold.
+"""Moves to another key in the model checker: the shipped generators, concurrent with writers, readers and other moves,
+and the invariants.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ SHIPPED = Rules()
 
 
 def _single(operation: Operation) -> Iterator[Operation]:
-    """The calls of one row each that an operation is made of."""
+    """The calls of an operation, each on one row."""
     match operation:
         case PutRows(table, puts):
             yield from (PutRows(table, [put]) for put in puts)
@@ -242,7 +242,7 @@ def reader(kind: str, new: str, rules: Rules) -> Callable[[], Steps]:
 
 @once
 def query(kind: str, new: str) -> Callable[[], Steps]:
-    """A query that the index covers: the entry of the old row, and then that of the new one, which comes after it in
+    """A query that the index covers: the entry of the old row, and then the entry of the new row, which follows it in
     the index.
     """
     model = MODELS[kind]
@@ -270,7 +270,7 @@ def query(kind: str, new: str) -> Callable[[], Steps]:
 
 
 def beginning(kind: str) -> dict[Any, Any]:
-    """A store with the one object."""
+    """A store with only the object."""
     model = MODELS[kind]
     schema = hb.schema.schema_of(model)
     store: dict[Any, Any] = {SERVER: 10}
@@ -294,7 +294,7 @@ def beginning(kind: str) -> dict[Any, Any]:
 
 
 def marked(kind: str) -> dict[Any, Any]:
-    """A store with the one object, whose move to another key has died once the old row was marked."""
+    """A store with only the object, after a program died that was moving it and had marked the old row."""
     store = beginning(kind)
     steps, answer = mover(kind, 9, "m", SHIPPED)(), None
     while True:
@@ -337,7 +337,7 @@ def moves(
     *,
     reads: bool = True,
 ) -> Iterator[tuple[str, RekeyModel]]:
-    """Moves of one object beside other writers and a reader."""
+    """Moves of one object, concurrent with other writers and a reader."""
     for kind, others, ways in itertools.product(kinds, beside, also):
         if hb.schema.schema_of(MODELS[kind]).immutable and others.startswith("an update"):
             continue
@@ -379,7 +379,9 @@ def refusals(kind: str, rules: Rules = SHIPPED, crashes: int = 1) -> Iterator[tu
 def values(
     rules: Rules = SHIPPED, crashes: int = 1, calls: Sequence[str] = ("take", "tag k", "tag m")
 ) -> Iterator[tuple[str, RekeyModel]]:
-    """Moves of an object with a unique value beside a program that wants the value, and one that may give it up."""
+    """Moves of an object with a unique value, concurrent with a program that wants the value, and one that may give it
+    up.
+    """
     store = beginning("unique")
     for call in calls:
         running: list[Any] = [

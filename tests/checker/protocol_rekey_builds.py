@@ -1,7 +1,7 @@
-"""Moves to another key in the model checker while an index is built: what is begun under an earlier state of the
-registry is not sent.
+"""Moves to another key in the model checker while an index is built: requests that rely on an earlier state of the
+registry are not sent.
 
-The build waits until no request of a writer that does not keep the index can arrive any more. So here the registry
+The build waits until no request of a writer that does not maintain the index can arrive any more. So here the registry
 changes at one moment: a request is sent under the binding that holds at that moment, or not at all. Then the builder
 goes through the rows.
 """
@@ -85,7 +85,7 @@ SOUND = BuildRules()
 
 
 def _driven(protocol: Protocol[Any], binding: int, rules: BuildRules) -> Any:
-    """A protocol as steps, behind the gate; returns what it returns, and raises what it raises."""
+    """A protocol as steps that pass the gate; returns what the protocol returns, and raises what it raises."""
     answer: Any = None
     error: SchemaMismatch | None = None
     changed = acknowledged = False
@@ -208,10 +208,10 @@ def builder(kind: str, names: str = "km") -> Callable[[], Steps]:
 
 @frozen(eq=False)
 class BuildWatch(Watch):
-    """What must hold of moves while an index is built: what the index promises, once it is built.
+    """The invariants of moves while an index is built: the guarantees of the index, once it is built.
 
     Attributes:
-        alone: whether one program alone moves the object.
+        alone: whether only one program moves the object.
     """
 
     alone: bool = True

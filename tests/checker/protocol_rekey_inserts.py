@@ -98,8 +98,9 @@ class InsertWatch(Watch):
     """The invariants of one model whose object is put while it moves.
 
     Attributes:
-        doubtful: whether the insert may end in `RowExists` or `UnknownOutcome` though nobody else has put the key.
-        deleted: whether somebody deletes the key, so that the insert may end in `UnknownOutcome`.
+        doubtful: whether the insert may raise `RowExists` or `UnknownOutcome` although no other program has put the
+            key.
+        deleted: whether a program deletes the key, so that the insert may raise `UnknownOutcome`.
     """
 
     doubtful: bool = False

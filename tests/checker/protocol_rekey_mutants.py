@@ -44,7 +44,7 @@ class Mutant:
 
 
 class OldFirst(IndexedMover[IndexedRowPlanner]):
-    """The old row is deleted before the new one is there."""
+    """The old row is deleted before the new row exists."""
 
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
         """Marks the row, and deletes it."""
@@ -80,7 +80,7 @@ class TwoMutations(IndexedMover[IndexedRowPlanner]):
 
 
 class Unwatched(IndexedRowPlanner):
-    """An update puts a row that expires again whatever happened to it, and whoever marked it."""
+    """An update puts a row that expires again, even if the row has changed or was marked by a move."""
 
     def condition(self, row: Row) -> None:
         """None."""
@@ -108,7 +108,7 @@ class WithinRow(IndexedMover[IndexedRowPlanner]):
 
 
 class Immortal(IndexedRowPlanner):
-    """Takes no row for one that expires."""
+    """Treats no row as one that expires."""
 
     def rewritten_by_updates(self, row: Row) -> bool:
         """Never."""
@@ -116,7 +116,7 @@ class Immortal(IndexedRowPlanner):
 
 
 class LeavesWhatever(UnindexedMover):
-    """The old row is deleted under any mark, one that was renewed too."""
+    """The old row is deleted under any mark, even a renewed one."""
 
     def leave(self, row: Row) -> Protocol[bool]:
         """Checks that the row is there."""
@@ -153,7 +153,7 @@ class Nameless(IndexedMover[IndexedRowPlanner]):
 
 
 class SecondRead(VersionedMover):
-    """The version of the row that is checked is not that of the first read."""
+    """The checked version of the row is not the version from the first read."""
 
     def _changed_together(self, plan: RowPlan, before: OldRow, gone: RowPlan, old: Row) -> Protocol[bool]:
         change = self.planner.change(plan, before)

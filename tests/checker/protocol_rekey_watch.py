@@ -1,4 +1,4 @@
-"""What must hold of moves to another key in the model checker."""
+"""The invariants of moves to another key in the model checker."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Watch:
                         yield f"MISSING: the row {name} has no entry"
 
     def lies(self, store: Any, rows: Mapping[str, Any]) -> Iterator[str]:
-        """Verified entries that do not say what their row says: a covering query takes their word."""
+        """Verified entries that do not agree with their row, although covering queries trust them."""
         schema = self.schema
         at = {place_of(MODELS[self.kind], name): values for name, values in rows.items()}
         for index in schema.indexes.values():
@@ -129,7 +129,7 @@ class Watch:
 
 
 class RekeyModel(Model):
-    """Processes around the rows of one model."""
+    """Processes on the rows of one model."""
 
     def __init__(self, watch: Watch, store: Any, processes: Sequence[Any], crashes: int) -> None:
         super().__init__(store, processes, crashes)

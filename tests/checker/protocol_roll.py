@@ -1,7 +1,7 @@
 """The model checker on the writers' roll: which writers may still write by an old state, and how long a builder must
 wait for them.
 
-Time goes in ticks. The server's clock shows the time plus `s`, which changes within 0 to `skew` (a region moves to
+Time passes in ticks. The server's clock shows the time plus `s`, which changes within 0 to `skew` (a region moves to
 another server). A call takes effect at any tick up to `call` ticks after the lease was looked at for it; its caller may
 be told before that the outcome is unknown. Reads are instants. Every step may be delayed without bound, except from a
 look at the lease to the effect of the call.
@@ -34,7 +34,7 @@ NONE = b""
 
 @frozen
 class Rules:
-    """What is broken in the code around the roll, or nothing.
+    """The fault in the code around the roll, if any.
 
     Attributes:
         member: the class of the members.
@@ -88,10 +88,10 @@ SHIPPED = Rules()
 
 @frozen
 class Bounds:
-    """How much happens at most.
+    """The limits of what happens.
 
     Attributes:
-        threads: of each process; 0 is one that is not born yet.
+        threads: of each process; 0 means that the process has not been forked yet.
         puts: of its line that each process may begin.
         writes: that each thread makes.
         builders: how many states each builder leads in.
@@ -142,7 +142,7 @@ class Bounds:
 
 
 class Left(NamedTuple):
-    """What may still happen, see `Bounds`."""
+    """The remaining limits, see `Bounds`."""
 
     unknown: int
     killed: int
@@ -154,7 +154,7 @@ class Left(NamedTuple):
 
 
 class Process(NamedTuple):
-    """One program. `up` is 0 for one that was killed and 2 for one that is not born."""
+    """One program. `up` is 0 if it was killed, and 2 if it has not been forked yet."""
 
     up: int
     member: int  # its number
@@ -208,7 +208,7 @@ class Numbered(Generic[T]):
         self._values: list[T] = []
 
     def number(self, value: T) -> int:
-        """Of a value; equal ones have the same."""
+        """The number of a value; equal values have the same number."""
         found = self._numbers.get(value)
         if found is None:
             found = self._numbers[value] = len(self._values)
@@ -360,7 +360,7 @@ class RollModel:
             )
 
     def _calls_of(self, state: State, n: int, process: Process, member: Member, at: int) -> Iterator[Labelled]:
-        """What a thread does that wants to write."""
+        """The steps of a thread that wants to write."""
         thread, tick = process.threads[at], state.tick
         if thread[0] == "looked":
             call = (CALL, thread[3] + self.bounds.call, n, at, thread[2])
@@ -394,7 +394,7 @@ class RollModel:
         )
 
     def _line_of(self, state: State, n: int, process: Process, member: Member, working: bool) -> Iterator[Labelled]:
-        """What the keeper of the line does."""
+        """The steps of the thread that keeps the line."""
         tick, point, rules, bounds = state.tick, process.point, self.rules, self.bounds
         busy = any(thread[0] == "wait" for thread in process.threads)
         if point == "off" and working and member.id != NONE and any(thread[1] for thread in process.threads):
@@ -589,7 +589,7 @@ class RollModel:
     # --- the search ---------------------------------------------------------------------------------------------------
 
     def _older(self, process: Process, tick: int) -> Process:
-        """The same where a tick has passed: what is over does not count any more."""
+        """The state after a tick, without the things that are over."""
         if process.up != 1:
             return process
         known = process.member, tick, process.jumped
@@ -656,7 +656,7 @@ class RollModel:
         yield from self._steps_of_collector(state)
 
     def _forked(self, state: State, n: int) -> State:
-        """A child: it begins with nothing. A mutant's goes on as its parent."""
+        """A forked child, which begins without a line. In a mutant, it continues as its parent."""
         left = state.left._replace(forks=state.left.forks - 1)
         child = Process(1, self._number(self._member(n)), "off", self.bounds.puts[n], (("idle", self.bounds.writes),))
         if self.rules.fork == "new":
@@ -709,6 +709,6 @@ class RollModel:
 def configurations(
     of: Mapping[str, Bounds], rules: Rules = SHIPPED, names: Sequence[str] = (), most: int | None = None
 ) -> Iterator[tuple[str, RollModel]]:
-    """Models by name, one after the other, each up to so many states."""
+    """Models by name, one after the other, each up to a number of states."""
     for name in names or of:
         yield name, RollModel(rules, of[name], most)

@@ -70,7 +70,7 @@ class Forgetful(Member):
 
 @frozen
 class Hasty(Member):
-    """Names its newest state while older calls are under way."""
+    """Names its newest state while older calls are in progress."""
 
     @property
     def oldest(self) -> Revisions:

@@ -34,7 +34,7 @@ from tests.checker.protocol_unindexed import SHIPPED, Free, PageIndexed, RowMode
 
 
 class OwnClock(UnindexedRowPlanner):
-    """A row that expires takes its time from the clock of its writer, which stands a little behind the server's."""
+    """A row that expires takes its time from the clock of its writer, which is a little behind the server's."""
 
     behind = -1
 
@@ -67,7 +67,7 @@ class DeleteAtTime(UnindexedRowPlanner):
 
 
 class ForgetsInserts(UnindexedRowPlanner):
-    """A row that is put again, to end, loses what says by which insert it was put."""
+    """A row that is put again, to expire, loses the cell that shows which insert put it."""
 
     def _owned(self, plan: UnindexedRowPlan, row: StampedRow) -> UnindexedRowPlan:
         return plan
@@ -108,7 +108,7 @@ def without_checks(protocol: Protocol[Any]) -> Protocol[Any]:
 
 
 def put_until_seen(protocol: Protocol[Any]) -> Protocol[Any]:
-    """What an insert has put is put again while nothing of the row is there."""
+    """An insert puts its row again while no cell of the row is visible."""
 
     def step(operation: Operation) -> Protocol[Any]:
         answer = yield operation
@@ -169,7 +169,7 @@ class AdoptedForEver(RowIndexer):
 
 
 class EndForgotten(RowIndexer):
-    """The liveness cell of a row that expires does not say so."""
+    """The liveness cell of a row that expires does not contain the time of expiry."""
 
     def _adoption(self, row: Any, end: int | None) -> Put | None:
         put, column = super()._adoption(row, end), self.schema.liveness_column
@@ -215,7 +215,7 @@ def _forgetting(model: Any, other: str, rules: Rules) -> Iterable[RowConfigurati
 
 
 def _joint(case: Case, adjacent: tuple[RowState, RowState], rules: Rules) -> Iterable[RowConfiguration]:
-    """The shipped code in states that may stand side by side; any other in those of the case."""
+    """The shipped code in states that may be in use at the same time; any other code in the states of the case."""
     begin, one, other, rows, first = case
     yield f"{case}", side_by_side("atomic", (begin, one, other, adjacent if rules is SHIPPED else rows, first), rules)
 

@@ -59,7 +59,8 @@ def kept(store: str, rules: Rules = SHIPPED) -> Iterator[RowConfiguration]:
 def _covers(rows: States, one: str, other: str) -> bool:
     """Whether one call is an update with a TTL over a row that has none, by a program that sees no version cell.
 
-    Nothing shows it that another program has updated the row meanwhile. Beside a put the later time counts.
+    Such a program cannot see that another program has updated the row in the meantime. If there is also a put, the
+    later time counts.
     """
     expiring = "expiring update"
     return (one == expiring and (other == "add b" or (rows == ("marking", "mixed") and "update" in other))) or (
@@ -91,7 +92,7 @@ def two(
 
 
 class PutsWholeRows(IndexedRowPlanner):
-    """Updates put the whole row again, if one of its cells is as it was."""
+    """Updates put the whole row again if one of its cells is unchanged."""
 
     def _partial(self, write: UpdateFields, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._partial(write, old, timestamp)
@@ -102,7 +103,7 @@ class PutsWholeRows(IndexedRowPlanner):
 
 
 class Unconditional(IndexedRowPlanner):
-    """Updates have no condition and a time of their own."""
+    """Updates have no condition, but a timestamp of their own."""
 
     def condition(self, row: Row) -> tuple[bytes, bytes] | None:
         return None if self.mixed else super().condition(row)
@@ -113,7 +114,7 @@ class Unconditional(IndexedRowPlanner):
 
 
 class NoExpiry(IndexedRowPlanner):
-    """A row that expires is taken for unchanged if a cell of its is, whatever the time of its expiry."""
+    """A row that expires counts as unchanged if one of its cells is unchanged, whatever the time of its expiry."""
 
     def condition(self, row: Row) -> tuple[bytes, bytes] | None:
         columns = {column: cell for column, cell in row.columns.items() if column != self.schema.expiry_column}

@@ -139,9 +139,10 @@ def joint(store: str, **options: Any) -> Iterator[RowConfiguration]:
 
 
 def side_by_side(store: str, case: Case, rules: Rules = SHIPPED, **options: Any) -> RowModel:
-    """Two programs, where no two puts share a millisecond.
+    """Two programs, no two puts of which share a millisecond.
 
-    Of a row that expires beside an update its columns alone may stay, which is no object once the table is indexed.
+    If a row expires at the same time as an update, only its columns may remain, which are not an object once the table
+    is indexed.
     """
     model, can = STORES[store]
     begin, one, two, rows, first = case
@@ -205,11 +206,12 @@ def early_reads(
     names: Sequence[str] = ("add", "update page", "update note", "delete", "expiring add", "insert"),
     rules: Rules = INDEXED,
 ) -> Iterator[RowConfiguration]:
-    """Two programs, and a third that reads, whole or a part of it, by what it knew of the table before its first index.
+    """Two programs, and a third that reads the row, or a part of it, with the state of the table from before its first
+    index.
 
     The row was put by one of the writers, or before the index was known, unless the build has adopted every such row.
-    It only counts whether there is a row: a put takes its time before it lands, so that a reader may see the values of
-    a later write first.
+    Only the existence of the row is compared: a put takes its time before it lands, so that a reader may see the values
+    of a later write first.
     """
     model, can = STORES[store]
     possible = [name for name in names if name in calls_for(model, can)]

@@ -1,5 +1,5 @@
-"""Versioned objects that move between two tables in the model checker: writers, readers, movers that crash, and
-whoever leads them.
+"""Versioned objects that move between two tables in the model checker: writers, readers, movers that crash, and the
+process that leads them.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Rules:
         way: from one table to the other.
         move: moves rows.
         heeds: whether writers heed seals.
-        waits: whether whoever leads waits, in each phase, until nobody acts by the one before.
+        waits: whether the leader waits, in each phase, until no process acts on the previous phase.
         prepares: whether all programs heed seals before the first one seals.
         completes: whether every row has moved before the cut.
         halts: whether the way back begins by ending the moves that have begun.
@@ -197,7 +197,7 @@ def _acknowledged(store: Any, step: Step) -> None:
 
 
 def _began(store: Any, step: Step) -> Any:
-    """What a reader must find, what it must not, and the phase that it knows."""
+    """The objects that a reader must find, those that it must not find, and the phase that it knows."""
     return Told((store[ACKNOWLEDGED] - store[BASES], store[GONE], *_moment(store, step)))
 
 
@@ -215,7 +215,7 @@ def _ended(store: Any, step: Step) -> None:
 
 
 def _conflict(store: Any, step: Step) -> None:
-    """Somebody must have changed the object since it was read: the version says so."""
+    """Another program must have changed the object since it was read, because the version is different."""
     found = current(store, CURRENT, BARE)
     if found is not None and found["version"] == step[1]:
         store[BROKEN] = f"CONFLICT: nobody has changed version {step[1]}"
@@ -273,8 +273,8 @@ class Outdated(Exception):
 
 @define
 class Nonces:
-    """Source of a program's nonces; what nothing was put with is drawn again, so that attempts in vain lead to one
-    state.
+    """Source of a program's nonces; a nonce with which nothing was put is drawn again, so that failed attempts lead to
+    one state.
 
     Attributes:
         number: of the program.

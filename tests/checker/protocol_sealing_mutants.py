@@ -55,7 +55,7 @@ class _ClosesOpenly(Way):
 
 @frozen(eq=False)
 class _CountsAgain(Way):
-    """A copy begins with a version of its own."""
+    """A copy begins with a new version."""
 
     def copy(self, row: Row, target: Row | None, now: int) -> tuple[RowPlan, ConditionalChange]:
         plan, change = super().copy(row, target, now)

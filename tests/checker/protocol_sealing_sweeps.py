@@ -1,4 +1,4 @@
-"""What must hold of versioned objects that move between two tables, and who is at work: programs of two phases, or a
+"""The invariants of versioned objects that move between two tables, and the processes: programs of two phases, or a
 whole migration.
 """
 
@@ -66,7 +66,7 @@ def moving(name: str, number: int, rules: Rules, layouts: Mapping[str, TableSche
 def mover(
     name: str, number: int, rules: Rules, layouts: Mapping[str, TableSchema], *, waits: bool = True
 ) -> Callable[[], Steps]:
-    """Another program that moves, once its phase has come; it may die, or stand still for as long as it likes."""
+    """Another program that moves objects in its phase; it may die, or pause for any length of time."""
 
     def run() -> Steps:
         if not waits or (yield ("sealing_look", True)) == name:
@@ -134,7 +134,7 @@ class SealingModel(Model):
         self._phases, self._layouts = rules.phases, layouts
 
     def broken(self, store: Any) -> str | None:
-        """What a program would miss, or find."""
+        """The objects that a program would wrongly miss or find."""
         if BROKEN in store:
             return str(store[BROKEN])
         for phase in store[KNOWN]:
@@ -189,7 +189,7 @@ def beginning(there: str, layouts: Mapping[str, TableSchema]) -> dict[Any, Any]:
 
 
 def _run(store: Any, steps: Steps, changes: int) -> None:
-    """Takes steps of a process, up to so many changes."""
+    """Takes steps of a process, up to a number of changes."""
     answer: Any = None
     for _ in itertools.count():
         try:
@@ -295,8 +295,8 @@ def pairs(
     *,
     movers: bool = True,
 ) -> Iterator[tuple[str, SealingModel]]:
-    """Programs that act by a phase and by the next one, with somebody who moves the object where that may be, or
-    without.
+    """Programs that act on a phase and on the next one, with or without a program that moves the object, if the phases
+    allow this.
     """
     for before, after, starts, moves in phases:
         for there, crew in itertools.product(starts, together):

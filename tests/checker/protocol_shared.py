@@ -1,9 +1,9 @@
-"""Versioned objects that share a row in the model checker: their writers, those that pin the row, and what must hold of
-them.
+"""Versioned objects that share a row in the model checker: their writers, including those that pin the row, and the
+invariants.
 
-Each object has the serial history that a versioned row has. What every change is conditional on is the version of the
-row: one cell, which is read in a step of its own, and which the change of any object of the row replaces. One call on
-the row is one step, of however many objects; the shipped folded view decides what is read and put.
+Each object has the serial history that a versioned row has. Every change is conditional on the version of the row: one
+cell, which is read in a step of its own, and which the change of any object of the row replaces. One call on the row is
+one step, of however many objects; the shipped folded view decides what is read and put.
 """
 
 from __future__ import annotations
@@ -107,8 +107,7 @@ class Commit:
     """The writes of one commit, apart from the code under test.
 
     Attributes:
-        intents: of the writes, by object.
-        numbers: theirs.
+        intents: of the writes, by object. numbers: of the writes.
         whole: whether none of them can fail unless all do; but of an object whose marker was purged it may not be known
             what became.
         pinned: whether the version of the row was.
@@ -120,7 +119,7 @@ class Commit:
     pinned: bool
 
     def left_out(self, store: Store, changed: Sequence[bytes]) -> list[int]:
-        """The writes that a change should carry out with those of these objects, and does not."""
+        """The writes that a change should carry out together with the writes of these objects, but does not."""
         return [self.numbers[place] for place in self.intents.keys() - set(changed) if not self._nothing(store, place)]
 
     def _nothing(self, store: Store, place: bytes) -> bool:
@@ -132,7 +131,7 @@ class Commit:
 
 
 def _shown(cells: Sequence[tuple[bytes, int, bytes]]) -> Any:
-    """What an object that was read says; where it is not there, that."""
+    """The content of an object that was read, or that it does not exist."""
     return tuple(cells) if _is_live(cells) else ()
 
 
@@ -191,11 +190,11 @@ class SharedTranslation(FoldedTranslation):
 
     Attributes:
         commit: what is written.
-        pinned: the version that the row must have, if it must.
+        pinned: the version that the row must have, if any.
         seen: what a local transaction has read.
-        final: whether a refusal says for sure that nothing was applied.
+        final: whether a refusal guarantees that nothing was applied.
         failed: the writes that have, by what the protocol says.
-        went: which changes of a call that goes through are in it.
+        went: the changes that are in a call that succeeds.
     """
 
     commit: Commit | None = None
@@ -307,9 +306,9 @@ class SharedTranslation(FoldedTranslation):
         return self.table, wide.places.cut(next(iter(self.kinds)))[0], wide.lead + ROW_VERSION
 
     def _asked(self, protocol: Protocol[Any]) -> Protocol[Any]:
-        """Notes which writes have failed, and says of each conditional change what became of it.
+        """Records which writes have failed, and the outcome of each conditional change.
 
-        What ends a local transaction is the outcome of all its writes.
+        An error that ends a local transaction is the outcome of all its writes.
         """
         assert self.commit is not None
         answer: Any = None
@@ -348,7 +347,7 @@ class SharedTranslation(FoldedTranslation):
 
 
 def _named(error: HbmodelError | None) -> str:
-    """The name of an error; another one for a value that others keep claiming, though nobody has changed the object."""
+    """The name of an error; a different name if others keep claiming a value although no one has changed the object."""
     return (
         "Disturbed"
         if error is not None and error.message.startswith("Other writes keep claiming")

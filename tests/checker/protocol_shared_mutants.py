@@ -45,7 +45,7 @@ class ObjectsFirst(FoldedStore):
 
 
 class SameRowVersion(VersionedRowPlanner):
-    """A write leaves the version of its row as it is."""
+    """A write does not change the version of its row."""
 
     def change(self, plan: RowPlan, old: OldRow) -> ConditionalChange:
         made = super().change(plan, old)
@@ -98,7 +98,7 @@ class Hasty(VersionedRowPlanner):
 
 
 def one_by_one(operation: Operation) -> Protocol[Any]:
-    """Each object of a row in a call of its own."""
+    """Each object of a row is written by a separate call."""
     if not isinstance(operation, CheckAndMutateRows):
         return (yield operation)
     applied: list[bool | None] = []

@@ -54,7 +54,9 @@ def _place(model: Any, name: str) -> bytes:
 
 
 def actions_of(model: Any) -> dict[str, tuple[Action, ...]]:
-    """What writers of the objects `k` and `m` do; those `at 10` hold an object of version 10, which a live one has."""
+    """The actions of writers of the objects `k` and `m`; those named `at 10` hold an object of version 10, which is the
+    version of a live object.
+    """
     schema = hb.schema.schema_of(model)
 
     def put(name: str, version: int = 0, **values: Any) -> PutObject:
@@ -154,16 +156,16 @@ def shared(
     first: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Iterator[Configuration]:
-    """A writer beside another of the same object, of its neighbour or of both, and one other process or none.
+    """Two writers of the same object, of neighbours or of both, and at most one other process.
 
     Args:
-        mine: what the first writer does.
-        theirs: what the other one does.
+        mine: the actions of the first writer.
+        theirs: the actions of the other writer.
         clocks: their readings.
         rules: the code under test.
         model: with an index or without.
-        stores: what there is before.
-        others: makes further processes; one at a time.
+        stores: the possible initial stores.
+        others: makes other processes, one of which is used at a time.
         crashes: how many writers may crash.
         compaction: as for `ProtocolModel`.
         always: as for `ProtocolModel`.

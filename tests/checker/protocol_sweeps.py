@@ -68,11 +68,10 @@ STORES: dict[str, Store] = {
 
 @frozen
 class Found:
-    """What a sweep found.
+    """The result of a sweep.
 
     Attributes:
-        models: how many configurations were run.
-        states: that they reached.
+        models: the number of configurations that were run. states: the number of states that they reached.
         error: the first violation, or None.
         trace: the configuration and the steps that lead to it.
     """
@@ -290,7 +289,9 @@ def batches(
     crashes: int = 1,
     **options: Any,
 ) -> Iterator[Configuration]:
-    """One round over two live rows beside a writer of the first of them; the second has one tag more than the first."""
+    """One round over two live rows, concurrent with a writer of the first row; the second row has one more tag than the
+    first.
+    """
     store = prepared(THING, (10, put(OLD)), (10, put(Thing(name="m", tag="c", note="old"))))
     watch = watch_of(THING)
     for name, single, *readings in at_clocks(clocks, 2, names, singles):

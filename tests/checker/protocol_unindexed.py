@@ -1,9 +1,9 @@
 """The protocols of models without indexes in the model checker: a row on a server that gives the time, and what its
 writers may see.
 
-Besides the writers the server's clock moves, a row's life ends and a program reads, at any moment. Whatever is
-acknowledged or read must be what the calls would give one after the other, in some order that keeps what was over
-before something else began.
+In addition to the writers' steps, the server's clock moves, a row expires and a program reads, at any moment. All
+acknowledged and read results must be those of the calls one after the other, in some order in which a call comes before
+every call that began after its end.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def absent_cells(model: Any) -> bool:
 
 @once
 def calls_of(model: Any) -> Mapping[str, Call]:
-    """What the processes do, by name."""
+    """The actions of the processes, by name."""
     schema, key = hb.schema.schema_of(model), {"name": "k"}
     row = hb.row_key(model, **key)
 
@@ -230,9 +230,7 @@ def _visible(now: int, tombstones: Any, cells: tuple[Cell, ...], columns: tuple[
 
 
 def _unsaid_end(store: Any, column: bytes) -> str | None:
-    """What is wrong with a liveness cell that expires. An update of the row gives its cells the end that the cell
-    says.
-    """
+    """The error in a liveness cell that expires. An update of the row gives its cells the end that the cell says."""
     cells = visible(store, (column,))
     ends = [
         end for name, at, _, end in store[CELLS] if column in cells and (name, at) == (column, cells[column].timestamp)
@@ -311,7 +309,7 @@ def _step(store: Any, step: Step) -> Any:
 
 
 def _increment(store: Any, column: bytes, amount: int) -> int:
-    """HBase's increment: atomic, at the server's time or one above that of the cell if it is later."""
+    """HBase's increment: atomic, at the server's time, or at one above the time of the cell if that is later."""
     held = visible(store).get(column)
     value = amount if held is None else int.from_bytes(held.value, "big") + amount
     at = store[CLOCK] if held is None else max(store[CLOCK], held.timestamp + 1)
@@ -350,7 +348,7 @@ mc.OPS.update(unindexed=_step, tick=_tick)
 def caller(
     model: Any, number: int, calls: Sequence[Call], can: Capabilities, rules: Rules, rows: RowState = "unindexed"
 ) -> Callable[[], Steps]:
-    """A process that makes calls one after the other, by what it knows of the table."""
+    """A process that makes calls one after the other, according to the state of the table that it knows."""
     binding = Binding(hb.schema.schema_of(model), (), (), (), rows)
 
     def run() -> Steps:
@@ -478,7 +476,7 @@ def _result(outcome: Any) -> Any:
 
 
 def shown(reader: RowDecoder, row: Any) -> Any:
-    """What a reader makes of a row: its values, `absent` or `incomplete`."""
+    """The result of reading a row: its values, `absent` or `incomplete`."""
     if row is None or not reader.exists(row):
         return "absent"
     try:
@@ -499,10 +497,11 @@ def explained(
     presence: bool = False,
     exact: bool = False,
 ) -> bool:
-    """Whether the answers, and what is there in the end, come from the calls one after the other in some order.
+    """Whether the answers and the final state are those of the calls one after the other, in some order.
 
-    Those of `drawn` give whatever they put a time that was drawn before. With `presence` it only counts whether there
-    is a row. With `exact` no update of a whole row covers what was written since the row was read.
+    The calls in `drawn` use a time that was drawn earlier for everything that they put. With `presence`, only the
+    existence of the row is compared. With `exact`, no update of a whole row covers cells that were written since the
+    row was read.
     """
     if presence:
         history = {n: (over, _present(result)) for n, (over, result) in history.items()}
@@ -530,7 +529,7 @@ def _ordered(
     presence: bool,
     exact: bool,
 ) -> bool:
-    """Whether those left can follow `states`, each behind the calls that led to it."""
+    """Whether the remaining calls can follow `states`, each after the calls that led to it."""
     done, state = states[-1]
     if not left:
         last = state if state == "absent" else state[0]
@@ -702,13 +701,13 @@ class RowModel(Model):
         presence: bool = False,
         exact: bool = False,
     ) -> None:
-        """`presence` compares only whether there is a row, where a call changes its cells one by one; `exact` is as for
+        """`presence` compares only whether the row exists, if a call changes its cells one by one; `exact` is as for
         `explained`.
 
-        `rows` says what each program knows of the table.
+        `rows` is the state of the table that each program knows.
 
-        What was done before was by the program `first`, or by one that knew `before`. With `adopt` a build adopts the
-        row; in the end it is then read as that of an indexed table too.
+        The earlier calls were made by the program `first`, or by one that knew `before`. With `adopt` a build adopts
+        the row; in the end it is then read as that of an indexed table too.
         """
         rows = rows or ["unindexed"] * len(programs)
         known = calls_of(model)
@@ -738,9 +737,7 @@ class RowModel(Model):
         self.terminals = {}  # what is right in the end depends on the calls
 
     def broken(self, store: Any) -> str | None:
-        """A row that no reader may see, and one that expires where a program of an indexed table takes it for one
-        that does not.
-        """
+        """A row that no reader may see, and an expiring row that programs of an indexed table treat as lasting."""
         found = "absent" if EXPIRY in dict(store[HISTORY]) else self._shown(store)
         if found == "incomplete" and self._whole:
             return "INCOMPLETE: a row lacks some of its required columns"

@@ -209,7 +209,7 @@ def _value(change: ConditionalChange) -> bytes:
 
 
 def late_release(operation: CheckAndMutateRows) -> Protocol[Any]:
-    """What is released is read after the row is written."""
+    """The claims to release are read only after the row is written."""
     if operation.table == INDEX.table and all(_value(change)[:1] == RELEASED for change in operation.changes):
         return (yield from by_force(operation))
     return (yield operation)
@@ -242,7 +242,7 @@ def loser_releases(protocol: Protocol[Any]) -> Protocol[Any]:
 
 
 def same_nonce(operation: CheckAndMutateRows) -> Protocol[Any]:
-    """The own claim of before is used again as it is."""
+    """The writer's own earlier claim is used again unchanged."""
     if operation.table == INDEX.table:
         (change,) = operation.changes
         if change.expected is not None and _value(change)[:1] == CLAIMED and change.expected[9:] == _value(change)[9:]:

@@ -1,5 +1,5 @@
-"""Builds and repairs of a unique index in the model checker, beside writers of the rows, and their rules broken on
-purpose.
+"""Builds and repairs of a unique index in the model checker, concurrent with writers of the rows, and mutants of their
+rules.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ mc.OPS.update(built=_built)
 
 @define(eq=False)
 class BuildWatch(UniqueWatch):
-    """What the index promises holds from the moment that its build is done."""
+    """The guarantees of the index hold from the moment that its build is done."""
 
     def _broken(self, store: Store) -> Iterator[str]:
         promised = ("MISSING", "DUPLICATE", "CLAIM")
@@ -60,7 +60,7 @@ class BuildWatch(UniqueWatch):
 
 @define
 class BuildTranslation(VersionTranslation):
-    """The protocol of a builder: it has no writes of its own, but for fences."""
+    """The protocol of a build, which makes no writes of its own except fences."""
 
     def _step(self, operation: Operation) -> Step:
         if isinstance(operation, CheckAndMutate) and operation.table == self.table and is_fence(operation):
@@ -75,9 +75,9 @@ class BuildRules:
 
     Attributes:
         around: changes what the builder's or repairer's protocol does.
-        counted: what of the rows that share a value the builder notices.
-        writes: the writers beside it.
-        drained: whether every writer keeps the index.
+        counted: the rows that share a value, as the build counts them.
+        writes: the concurrent writers.
+        drained: whether every writer maintains the index.
     """
 
     around: Callable[[Protocol[Any]], Protocol[Any]] = lambda protocol: protocol
@@ -97,7 +97,7 @@ def _planner(process: int) -> VersionedRowPlanner:
 def builder(
     process: int, reading: int, rows: Sequence[bytes], rules: BuildRules = SOUND, *, ends: bool = True
 ) -> Callable[[], Steps]:
-    """A build of the index, row by row; one that does not end stands for a builder that crashed."""
+    """A build of the index, row by row; a build that does not end represents a program that crashed."""
     indexer = RowIndexer(MEMBER, (INDEX,))
 
     def run() -> Steps:
@@ -140,11 +140,11 @@ def releaser(process: int, reading: int, tag: str, rules: BuildRules = SOUND) ->
 
 
 def purger(tag: str, *, waits: bool) -> Callable[[], Steps]:
-    """Deletes a released claim, if it is still the very same one, after the grace time.
+    """Deletes a released claim after the grace time, if it is still the same claim.
 
     Args:
         tag: the value.
-        waits: whether writers that stand still for longer than the grace time are waited for.
+        waits: whether it waits for writers that are paused for longer than the grace time.
     """
 
     def run() -> Steps:
@@ -187,7 +187,7 @@ def building(
     others: int = 0,
     ordered: bool = False,
 ) -> Iterator[Configuration]:
-    """Writers of the two rows, each some of the actions or `ordered` as given, and a builder, perhaps beside
+    """Writers of the two rows, each with some of the actions, or `ordered` as given, and a build, optionally with
     `others` that crashed.
     """
     watch = BuildWatch(MEMBER)
@@ -215,7 +215,7 @@ class _Undrained(VersionedRowPlanner):
 def releasing(
     names: Sequence[str], rules: BuildRules = SOUND, *, crashes: int = 1, count: int = 2
 ) -> Iterator[Configuration]:
-    """Writers beside a repairer of claims."""
+    """Writers and a repair of claims."""
     owned = prepared(MEMBER, (10, put("k", "x")))
     stores = {
         "a claim of nobody": (_claimed({}, "x", "k"), "x"),
@@ -235,7 +235,7 @@ def releasing(
 def purging(
     names: Sequence[str], *, waits: bool, crashes: int = 0, clocks: Sequence[int] = (5, 12)
 ) -> Iterator[Configuration]:
-    """Writers beside a purge of a released claim."""
+    """Writers and a purge of a released claim."""
     watch = UniqueWatch(MEMBER)
     for store, chosen, clock in itertools.product(
         ({}, prepared(MEMBER, (10, put("k", "x")))), itertools.product(names, repeat=2), clocks

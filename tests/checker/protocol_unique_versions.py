@@ -1,8 +1,8 @@
-"""Fences of unique claims in the model checker, beside an index whose entries answer for whole rows: they say what
-version a row has.
+"""Fences of unique claims in the model checker, with an index whose entries are used instead of whole rows, including
+their version.
 
-Queries take the version from an entry only where no index is unique. The entries that fences have left are there when
-that index is gone.
+Queries take the version from an entry only if no index is unique. The entries that fences have left still exist when
+the unique index is dropped.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ STORES: Mapping[str, Store] = {"owned": OWNED, "a claim beside": _claimed(OWNED,
 
 @define(eq=False)
 class WholeWatch(UniqueWatch):
-    """Verified entries say what version their row has."""
+    """Verified entries have the version of their row."""
 
     @cached_property
     def _covering(self) -> dict[str, EntryDecoder]:

@@ -43,7 +43,7 @@ class Mutant:
 
 
 class VersionsAlone(VersionedRowPlanner):
-    """A version that is raised alone leaves the entries of its row as they are."""
+    """A change that only raises the version leaves the entries of its row unchanged."""
 
     def entries_again(self, old: OldRow, version: bytes, timestamp: int) -> list[tuple[str, Put]]:
         """None."""
@@ -155,7 +155,7 @@ class NoEarlierNonces(VersionedRowPlanner):
 
 
 class Uncounted(VersionedRowPlanner):
-    """What an update writes beside the indexed columns is not counted."""
+    """Columns that an update writes in addition to the indexed ones are ignored."""
 
     def _partial(self, write: UpdateFields, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._partial(write, old, timestamp)
@@ -203,7 +203,7 @@ class NoMarker(VersionedRowPlanner):
 
 
 class RowDeleteAtTime(VersionedRowPlanner):
-    """The row delete beside a marker at t, not at t-1."""
+    """The row delete that goes with a marker is at t, not at t-1."""
 
     def _delete(self, write: DeleteRow, old: OldRow, timestamp: int) -> RowPlan:
         plan = super()._delete(write, old, timestamp)

@@ -1,8 +1,7 @@
-"""Versioned models in the model checker: the shipped generators, what must hold of them, and their rules broken on
-purpose.
+"""Versioned models in the model checker: the shipped generators, their invariants, and mutants of their rules.
 
-Beside the invariants of every indexed model a versioned row holds what its writes give one after the other: each is
-applied once if it is acknowledged, and not at all if it is refused.
+In addition to the invariants of every indexed model, a versioned row has the result of its writes one after the other:
+each is applied once if it is acknowledged, and not at all if it is refused.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ SHIPPED = Rules()
 
 @frozen(eq=False)
 class Intent:
-    """What a write is meant to do, apart from the code under test."""
+    """The intended effect of a write, independent of the code under test."""
 
     write: RowWrite
     insert: bool
@@ -125,9 +124,7 @@ class Intent:
 def _entries(
     schema: TableSchema, before: Mapping[str, Any] | None, written: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Map columns as they are after a write: its entries are merged into those before, and where it has None they
-    go.
-    """
+    """Map columns after a write: its entries are merged into the earlier ones, and None removes an entry."""
     for of in schema.maps:
         merged = {**dict((before or {}).get(of.name, ())), **written.get(of.name, {})}
         yield of.name, tuple((key, merged[key]) for key in sorted(merged) if merged[key] is not None)
@@ -138,7 +135,7 @@ def _values(items: Iterable[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
 
 
 def _change(store: Store, step: Step) -> bool:
-    """A conditional change of a versioned row, with the serial history beside it."""
+    """A conditional change of a versioned row, with the serial history."""
     _, table, row, column, expected, changes, number, intent = step
     cells = {c: value for c, _, value in visible(store, table, row)}
     if (cells.get(column) or None) != expected:
@@ -242,7 +239,7 @@ class VersionTranslation(Translation):
     Attributes:
         intents: of the writes, by row.
         refused: the negated numbers of those that were not applied, by what the protocol says.
-        final: whether a refusal says for sure that nothing was applied.
+        final: whether a refusal guarantees that nothing was applied.
     """
 
     intents: dict[bytes, Intent] = field(factory=dict)
@@ -445,7 +442,9 @@ MODELS: Mapping[str, Any] = {"indexed": Account, "without an index": Slip}
 
 
 def actions_of(model: Any) -> dict[str, tuple[Action, ...]]:
-    """What writers of the row `k` do; those `at 10` hold an object of version 10, which a live row has."""
+    """The actions of writers of the row `k`; those named `at 10` hold an object of version 10, which is the version of
+    a live row.
+    """
     schema, row = hb.schema.schema_of(model), hb.row_key(model, name="k")
 
     def put(version: int = 0, **values: Any) -> PutObject:
@@ -553,7 +552,7 @@ def two(
 
 
 def batches(rules: Rules = SHIPPED, **options: Any) -> Iterator[Configuration]:
-    """One commit of two rows, one of which another program writes too."""
+    """One commit of two rows, one of which another program also writes."""
     schema = ACCOUNT
     other = hb.row_key(Account, name="m")
     store = prepared(

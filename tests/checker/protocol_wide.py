@@ -81,8 +81,8 @@ UNEXPIRING = tuple(name for name in FIRST if "expiring" not in name)
 
 
 def _older(store: Store) -> Store:
-    """The first object as an older version of the model has left it: without a column of today's, and with one that
-    is no more.
+    """The first object as an older version of the model has left it: without one of the current columns, and with a
+    column that no longer exists.
     """
     tombstone, columns = store[(PIECE.table, KEY)]
     kept = dict(columns)
@@ -121,7 +121,7 @@ def readers(rules: Rules) -> list[Process]:
 
 
 def time_passes() -> Steps:
-    """A process in whose one step everything that can expire does."""
+    """A process with one step, in which everything that can expire expires."""
     step: Step = ("expire",)
     yield step
 
@@ -140,15 +140,15 @@ def pieces(
     first: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Iterator[Configuration]:
-    """A writer beside another of the same object or of its neighbour; where an object expires, time too.
+    """Two writers of the same object or of neighbours, and the passing of time if an object expires.
 
     Args:
-        mine: what the first writer does.
-        theirs: what the other one does.
+        mine: the actions of the first writer.
+        theirs: the actions of the other writer.
         clocks: their readings.
         rules: the code under test.
-        stores: what there is before.
-        others: makes further processes; one at a time.
+        stores: the possible initial stores.
+        others: makes other processes, one of which is used at a time.
         crashes: how many writers may crash.
         compaction: as for `ProtocolModel`.
         strict: as for `Watch`.
@@ -179,13 +179,13 @@ def pieces(
 
 
 def _prefix(delete: Delete) -> bytes:
-    """`family:` and the qualifier prefix of the one object that is deleted."""
+    """`family:` and the qualifier prefix of the deleted object."""
     lead, first = WIDE_ROWS.lead, delete.columns[0]
     return first[: len(lead) + (WIDE_ROWS.prefix_end(first[len(lead) :]) or 0)]
 
 
 def neighbours_too(delete: Delete, listed: Collection[bytes]) -> Delete:
-    """A delete that takes the columns of the neighbour too, as one of the family would."""
+    """A delete that also removes the columns of the neighbour, as a delete of the family would."""
     _, prefix = WIDE_ROWS.places.cut(OTHER)
     neighbour = [WIDE_ROWS.column(prefix, column) for column in WIDE_ROWS.columns]
     return evolve(delete, columns=list(dict.fromkeys([*delete.columns, *neighbour])))

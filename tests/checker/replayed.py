@@ -1,8 +1,8 @@
-"""A store for code that makes calls: they become steps of the model checker, and the code runs once more from its start
-for each.
+"""A store for code that makes calls: they become steps of the model checker, and the code runs again from its start for
+each.
 
-What the code does must be a function of the answers that it has had. Rows are kept as in `cells.py`, several tables
-side by side.
+The behaviour of the code must be a function of the answers that it has received. Rows are kept as in `cells.py`,
+several tables side by side.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Replayed:
 
 
 def as_row(row: bytes, cells: Sequence[tuple[bytes, int, bytes]]) -> Any:
-    """What a store answers for these cells of a row."""
+    """The answer of a store for these cells of a row."""
     return (
         StoredRow(row, {column: StoredCell(value, timestamp) for column, timestamp, value in cells}) if cells else None
     )

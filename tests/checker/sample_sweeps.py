@@ -48,7 +48,7 @@ VERSIONED_FEW = ("put b", "tag c at 10", "note", "delete, put")
 
 
 def _some(configurations: Callable[..., Iterable[Any]], part: int, *args: Any, **options: Any) -> Sweep:
-    """Every so many of the configurations."""
+    """Every n-th configuration."""
     return lambda: islice(configurations(*args, **options), 0, None, part)
 
 

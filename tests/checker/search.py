@@ -1,8 +1,8 @@
 """Goes through every state that a few processes over one store can reach: every interleaving, every crash.
 
-A state is the store, where each process stands, what is known of the reads under way, and how many crashes are left.
-Stores, and the points where a process can stand, have numbers, so that a state is one integer, and each step of a
-process in a store is carried out once, however many states and models share the two.
+A state is the store, the point of each process, the known facts about the reads in progress, and the number of crashes
+that are left. Stores, and the points where a process can stand, have numbers, so that a state is one integer, and each
+step of a process in a store is carried out once, however many states and models share the two.
 
 What is left out was seen already, or cannot be told from what was seen (`test_search.py` holds it against the full
 search):
@@ -54,7 +54,7 @@ BEGINS = frozenset({"begin"})
 
 
 class Model:
-    """Processes over one store, with what must hold.
+    """Processes on one store, and their invariants.
 
     Args:
         store: to begin with.
@@ -88,19 +88,19 @@ class Model:
     # --- what a model says of its stores ------------------------------------------------------------------------------
 
     def broken(self, store: Store) -> str | None:
-        """What must hold in every state and does not."""
+        """The violation of an invariant of every state, if any."""
         return None
 
     def terminal(self, store: Store) -> str | None:
-        """What must hold once everything has stopped and does not."""
+        """The violation of an invariant once everything has stopped, if any."""
         return None
 
     def primary(self, store: Store) -> tuple[Any, ...]:
-        """What a reader may return, each with its key first."""
+        """The items that a reader may return, each with its key first."""
         return ()
 
     def remembered(self, answer: Any) -> Any:
-        """What a process is to see of an answer."""
+        """The part of an answer that a process sees."""
         return answer
 
     def completed(self, store: Store, dead: frozenset[int]) -> Store:
@@ -112,7 +112,9 @@ class Model:
         return store
 
     def over(self, store: Store, process: int) -> bool:
-        """Whether a process that crashes now has nothing under way: it is then the same as one that has ended."""
+        """Whether a process that crashes now has no call in progress, so that it is equivalent to one
+        that has ended.
+        """
         return False
 
     def compacted(self, store: Store, young: int) -> Store | None:
@@ -122,7 +124,7 @@ class Model:
         return None
 
     def observed(self, must: frozenset[Any], seen: frozenset[Any]) -> frozenset[Any]:
-        """Which of the rows that matched throughout a read may not be missed, by all that was shown meanwhile."""
+        """The rows that matched throughout a read, and that the read must therefore return."""
         return must
 
     def returned(self, found: Sequence[Any], matches: Callable[[Any], bool], seen: frozenset[Any]) -> None:
@@ -320,7 +322,7 @@ class Model:
         return self._settled(after, monitor, i, stands)
 
     def _settled(self, store: int, monitor: int, i: int, point: int) -> tuple[int, int, int]:
-        """Takes the steps of a process that nobody can tell from the one before."""
+        """Takes the steps of a process that no other process can observe."""
         while True:
             step = self._behaviours[i].steps[point]
             if step is None or step[0] not in EAGER:
@@ -382,7 +384,7 @@ class Model:
         return code - store + after + ((seen - monitor) << MONITOR_AT)
 
     def _youngest(self, code: int) -> int:
-        """The earliest time that a writer under way has put or may yet put."""
+        """The earliest time that a writer in progress has put or may still put."""
         young = FOREVER
         for i in self._mortal:
             point = code >> SHIFTS[i] & POINTS

@@ -1,4 +1,4 @@
-"""The value of a paused generator says what it goes on with, and nothing else."""
+"""The value of a paused generator contains the state that it continues with, and nothing else."""
 
 from __future__ import annotations
 

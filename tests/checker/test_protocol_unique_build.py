@@ -1,4 +1,4 @@
-"""What the checker says of a purge of released claims, which there is not."""
+"""The checker's verdict on a purge of released claims, which the library does not have."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from tests.checker.protocol_unique_build import purging
 
 
 def test_released_claims_must_not_be_deleted() -> None:
-    """Why nothing purges them: a writer that has read no claim and stands still for longer than the grace time puts its
-    claim under the tombstone, where the store says that it was put and nobody sees it.
+    """The reason why nothing purges them: a writer that has read no claim, and is then paused for longer than the grace
+    time, puts its claim under the tombstone. The store reports success, but no reader sees the claim.
     """
     found = sweep(purging(("k x", "k gone", "m x", "k none"), waits=False))
     assert found.error is not None

@@ -1,6 +1,4 @@
-"""What the checker's search leaves out is what it has seen already: without its reductions it sees the same and
-finds the same.
-"""
+"""The checker's search leaves out only states that it has already seen: without its reductions, it finds the same."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.checker.whole_sweeps import WHOLE
 
 @pytest.fixture(autouse=True)
 def memory() -> Iterator[None]:
-    """What a sweep has found out is given back after it."""
+    """The memory of a sweep is released after it."""
     yield
     forget()
 

@@ -1,4 +1,4 @@
-"""Tasks in processes of their own: every result comes, and a process that is killed is an error."""
+"""Tasks in separate processes: every result arrives, and a process that is killed is an error."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _of_stores(atomic: bool, configurations: Sweep) -> Sweep:
 
 
 def _indexed() -> Iterator[tuple[str, Sweep]]:
-    """Two writers of an indexed row beside other processes, crashes, compactions and lost answers."""
+    """Two writers of an indexed row, with other processes, crashes, compactions and lost answers."""
     clocks = _Clocks()
     for row, atomic in itertools.product(EVERY_ROW, (True, False)):
         of = {"stores": (row,), "atomic": atomic}
@@ -523,7 +523,7 @@ def _maps() -> Iterator[tuple[str, Sweep]]:
 
 
 def _versions_of_entries() -> Iterator[tuple[str, Sweep]]:
-    """Versions that are raised alone, beside entries that answer for them."""
+    """Changes that raise only the version, with entries from which queries take the version."""
     covered = partial(mapped_versions.maps, model="covered", clocks=(12,))
     for row in mapped_versions.EVERY_STORE:
         yield f"maps, versions, entries that answer for them: {row}", partial(covered, stores=(row,))

@@ -1,5 +1,5 @@
-"""Runs tasks in processes of their own, a few at a time; one that dies without a result is an error, not a wait
-without end.
+"""Runs tasks in separate processes, a few at a time; a process that dies without a result is an error, not an endless
+wait.
 """
 
 from __future__ import annotations
