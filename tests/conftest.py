@@ -60,7 +60,7 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts the modules that take minutes first, so that in the end no worker of pytest-xdist waits for another.
 
-    Whatever asks for HBase by name is marked so: a mark that is forgotten would start one in the fast suite.
+    Tests that ask for HBase by name get the marker: a forgotten marker would start an HBase in the fast suite.
     """
     items.sort(key=lambda item: item.path.name not in LONGEST)
     for item in items:
@@ -74,7 +74,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
-    """What a test has left is said in no other one."""
+    """Warnings about what a test has left do not appear in another test."""
     discard_left()
 
 

@@ -1,9 +1,9 @@
 """Runs `make test`, then each test that failed once more, alone: `python -m tests.second_try FILE` lists in FILE those
 that pass then.
 
-Some tests fail by chance on a busy machine. One that passes alone fails nothing, but is named, so that nobody takes it
-for sound. A run that broke otherwise is not tried again, nor is one with many failures. Exit status 1 if anything
-fails.
+Some tests fail by chance on a busy machine. A test that passes alone does not fail the run, but it is named, so that it
+is not considered sound. A run that broke in another way is not tried again, nor is a run with many failures. Exit
+status 1 if anything fails.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def passes_alone(node_id: str) -> bool:
-    """Runs a test in a process of its own; whether it ran there, and passed."""
+    """Runs a test in a separate process; returns whether it ran there and passed."""
     print(f"second try, alone: {node_id}", flush=True)
     second = outcomes_of([sys.executable, "-m", "pytest", "-n", "0", *recorded_in(RECORD), node_id], RECORD)
     return second is not None and second.is_whole and second.tests == {node_id: "passed"}

@@ -1,1 +1,1 @@
-"""What every store must do, whatever is behind it."""
+"""The requirements on every store, independent of its implementation."""

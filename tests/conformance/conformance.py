@@ -1,6 +1,6 @@
 """What every store promises about the cells of single rows: reads, puts, deletes, lives, conditions and counters.
 
-The classes are run by `test_stores.py` against each store; a fact in them was first learnt from a running HBase.
+The classes are run by `test_stores.py` against each store; the expected facts were first observed on a running HBase.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def rows_of(bed: Bed, scan: Scan, table: str | None = None) -> list[Row]:
 
 
 def pieces_of(bed: Bed, scan: Scan, table: str | None = None) -> list[Row]:
-    """The pieces of rows of one scan, those left out whose row begins again."""
+    """The pieces of rows of one scan, without pieces whose row begins again."""
     found: list[Row] = []
     for piece in rows_of(bed, scan, table):
         if piece.columns:

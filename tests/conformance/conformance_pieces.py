@@ -1,4 +1,4 @@
-"""What every store promises about rows that are read in pieces of so many cells."""
+"""What every store promises about rows that are read in pieces of a number of cells."""
 
 from __future__ import annotations
 

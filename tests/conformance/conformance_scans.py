@@ -364,9 +364,7 @@ class FilterConformance:
             assert set(self.found(bed, wide, page, [b"d"], reversed)[b""]) == {b"d:a\x00", b"d:ab", b"d:b"}
 
     def slices(self, bed: Bed, *filters: Filter) -> list[list[bytes]]:
-        """What the filters let pass of a row of 500 columns, among them some above 7F, and of two short rows beside
-        it.
-        """
+        """The cells that the filters pass, of a row of 500 columns, some of them above 7F, and of two short rows."""
         key = bed.key()
         names = [b"%03d" % number for number in range(480)] + [bytes((number,)) for number in range(0x70, 0x84)]
         bed.put(key(b"1"), {b"d:" + name: b"v" * 100 for name in names} | {b"e:100": b"1"}, 1)

@@ -28,7 +28,7 @@ def versions(store: Store, table: str, row: bytes, column: bytes, most: int = 10
 
 
 def ways_to_put(bed: Bed, row: bytes) -> dict[str, Callable[[int], object]]:
-    """Puts of a number into `e:a` at the server's time; each is to follow that of the number below."""
+    """Puts of a number into `e:a` at the server's time; each must follow the put of the previous number."""
     store, table = bed.store, bed.table
 
     def put(number: int) -> Put:
@@ -162,7 +162,7 @@ class VersionConformance:
             assert len({time for time, _ in found}) == 3, way
 
     def test_calls_that_follow_each_other_at_once(self, bed: Bed) -> None:
-        """HBase may have lost some versions; what is there is in order, and the last one is."""
+        """HBase may have lost some versions; the remaining versions are in order, and the last one exists."""
         row = bed.key()(b"1")
         for number in range(10, 40):
             bed.put(row, {b"e:a": b"%d" % number, b"d:a": b"%d" % number})

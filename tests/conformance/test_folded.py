@@ -77,7 +77,7 @@ class TestCounter(CounterConformance):
 
 class TestRowChange(RowChangeConformance):
     def test_a_change_is_of_one_row(self, bed: Bed) -> None:
-        """Of one row of the table, which may hold many objects."""
+        """For one row of the table, which may hold many objects."""
         one, other = b"one" * 12, b"other" * 8
         if bed.store.capabilities.mutate_row:
             with pytest.raises(InvalidRequest):

@@ -151,7 +151,7 @@ def operations_of(
     filters: st.SearchStrategy[Filter | None],
     rows_change: bool,
 ) -> st.SearchStrategy[Operation]:
-    """What any store can do; with `rows_change`, also what only some can."""
+    """The operations of any store; with `rows_change`, also operations that only some stores support."""
     puts, deletes, columns = puts_of(families, times, lives), deletes_of(families, times), columns_of(families)
     checked = st.none() | VALUES
     one_cell = st.builds(lambda column, value: {column: value}, columns, VALUES)
@@ -296,7 +296,7 @@ SHARED_STORES = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 class TestFileAgainstMemory:
-    """Rows cut into small segments in a file, whole ones in memory: neither must be seen."""
+    """Rows in small segments in a file, and whole rows in memory: the difference must not be visible."""
 
     @pytest.fixture
     def stores(self, tmp_path: Path) -> Iterator[tuple[Store, Store]]:
@@ -386,7 +386,7 @@ KEPT = (Family(b"e", max_versions=3),)
 
 
 class TestKeptVersions:
-    """As of times for which the family keeps the version; older ones may be gone, and are never seen wrongly."""
+    """Reads as of times for which the family keeps the version; older versions may be gone, but are never wrong."""
 
     @settings(max_examples=examples(60), deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.lists(st.tuples(st.sampled_from(["put", "put", "put", "delete", "compact"]), TIMES), max_size=12))

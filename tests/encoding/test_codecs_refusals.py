@@ -1,4 +1,6 @@
-"""What cannot be stored exactly is refused, what was never written is not read, and no error shows a value."""
+"""Values that cannot be stored exactly are refused, bytes that were never written are not read, and no error shows a
+value.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Surrogate(enum.Enum):
 
 
 class Name(str):
-    """A str of one's own, which a codec of str would not give back."""
+    """A custom subclass of str, which a codec of str would not return."""
 
     __slots__ = ()
 

@@ -21,7 +21,7 @@ SECOND = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
 
 
 def within(value: Any, bounds: Bounds | None) -> bool:
-    """What bounds mean, told without any bytes."""
+    """The meaning of bounds, defined without bytes."""
     if bounds is None:
         return True
     if bounds.only_none:
@@ -120,7 +120,7 @@ def test_a_range_holds_exactly_the_keys_within(
 
 @given(st.data())
 def test_ranges_of_times_within_changes_of_the_clock(data: st.DataObject) -> None:
-    """Bounds count as instants, also two in one zone that show the same time on the clock."""
+    """Bounds are compared as instants, even two in one zone that show the same time on the clock."""
     codec = data.draw(
         st.sampled_from(
             [c.Timestamp, c.Datetime("s"), c.Datetime("s", round=True), c.ReverseStamp, c.ReverseStamp(round=True)]

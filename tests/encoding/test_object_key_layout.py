@@ -39,7 +39,7 @@ def form_of(layout: ObjectKeyLayout, kind: bytes = b"") -> ObjectKeyForm:
 
 
 def packed_by_generated_code(layout: ObjectKeyLayout, values: tuple[Any, ...]) -> bytes | None:
-    """What the code of a whole key makes of values; None where it leaves them to plain code."""
+    """The result of the generated code for a whole key; None if it leaves the values to plain code."""
     code = Code("def whole(values):")
     names = [f"v{at}" for at in range(len(layout.names))]
     code.add(f"{', '.join(names)}, = values")

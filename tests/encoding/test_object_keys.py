@@ -121,7 +121,7 @@ def test_slices_hold_the_cells_of_exactly_the_objects_in_a_range(data: st.DataOb
 
 @given(st.data())
 def test_slices_by_bytes_alone_hold_exactly_the_prefixes_in_a_range(data: st.DataObject) -> None:
-    """So they do for any prefixes, also those of a last field that has no end of its own."""
+    """This holds for any prefixes, even those of a last field without a terminator."""
     form = data.draw(forms())
     pairs = st.tuples(rows_of(form).filter(bool), DATA.map(lambda rest: form.kind + rest).filter(bool))
     found = data.draw(st.lists(pairs, min_size=1, max_size=6))

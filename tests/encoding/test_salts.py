@@ -34,7 +34,7 @@ PARTS = [b"\x00\x00\x00\x07", b"\x7e", b"x"]
 
 
 def twice_the_length(data: bytes) -> int:
-    """A choice of one's own that pickles."""
+    """A custom choice function that can be pickled."""
     return len(data) % 2
 
 

@@ -1,1 +1,1 @@
-"""What must hold when connections, processes, clocks and users fail."""
+"""The guarantees when connections, processes, clocks and users fail."""

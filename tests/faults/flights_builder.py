@@ -33,7 +33,7 @@ class Unindexed:
 
 @hb.model(table="charted", family="f", salt=SALT)
 class Indexed:
-    """The same with one."""
+    """The same flight with an index."""
 
     carrier: hb.Key[str] = hb.key(hb.Text(2))
     departs: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)
@@ -46,7 +46,7 @@ class Indexed:
 
 
 def charted(model: type[Any], count: int | None = None) -> list[Any]:
-    """The first so many flights, by default all, as objects of one of the models."""
+    """The first flights, by default all, as objects of one of the models."""
     names = [field.name for field in attrs.fields(Unindexed)]
     return [model(**{name: getattr(flight, name) for name in names}) for flight in flights.flights(count)]
 

@@ -1,5 +1,5 @@
-"""A program that prepends rows to one prefix: `python -m tests.faults.prepender URL NUMBER COUNT`; it says which
-keys it got.
+"""A program that prepends rows to one prefix: `python -m tests.faults.prepender URL NUMBER COUNT`; it prints the keys
+that it got.
 """
 
 from __future__ import annotations

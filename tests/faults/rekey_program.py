@@ -72,7 +72,7 @@ def made(model: type[Any], number: int, shelf: int = 0) -> Any:
 
 
 def move(session: hb.Session, draw: random.Random, numbers: range) -> None:
-    """Moves one object; no other program moves the same. Where the last program has left a move, ends that."""
+    """Moves one object, which no other program moves. If the last program has left an unfinished move, completes it."""
     model, number = draw.choice(MODELS), draw.choice(numbers)
     found = [at for shelf in range(PLACES) if (at := session.get(model, number=number, shelf=shelf)) is not None]
     old = draw.choice(found)
@@ -97,7 +97,7 @@ def end_move(session: hb.Session, model: type[Any], number: int) -> None:
 
 
 def main(url: str, number: int, programs: int) -> None:
-    """Moves objects of its own for ever."""
+    """Moves its own objects forever."""
     draw, share = random.Random(), OBJECTS // programs
     with hb.connect(url) as store:
         session, moved = hb.Session(store), 0

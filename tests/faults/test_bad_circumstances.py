@@ -85,7 +85,7 @@ def test_a_closed_session_says_so(name: str) -> None:
 
 
 class Gate(RecordingStore):
-    """A store whose reads of orders wait until they may go on."""
+    """A store whose reads of orders wait until they are allowed to continue."""
 
     def __init__(self, store: hb.Store) -> None:
         super().__init__(store)
@@ -179,7 +179,7 @@ def test_a_clock_that_is_off_beyond_the_bound_refuses_writes_of_indexed_rows(bed
 
 @hb.model(table="clocks", family="d")
 class Clocked:
-    """Of one test alone, since a bed is not emptied before the times of its cells have passed."""
+    """For one test only, since a bed is not emptied before the times of its cells have passed."""
 
     name: hb.Key[str] = hb.key()
     city: hb.Column[str | None] = hb.column("c", default=None)

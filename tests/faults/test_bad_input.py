@@ -1,6 +1,4 @@
-"""What goes wrong is told by an error of the documented tree that names the culprit, and nothing is half-written
-without a word.
-"""
+"""Every failure raises an error of the documented tree that names the cause, and nothing is half-written silently."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Two programs with a call each for one row while an operator works at its table: what is left is what some order of
-the calls leaves.
+"""Two programs with a call each for one row while an operator works at its table: the result is that of some order of
+the calls.
 """
 
 from __future__ import annotations

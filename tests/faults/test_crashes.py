@@ -1,5 +1,5 @@
-"""Writes that crash or fail at every storage call: readers see rows old or new, indexes never lack one, and commits
-can go on.
+"""Writes that crash or fail at every storage call: readers see old or new rows, indexes never lack a row, and commits
+can be continued.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def test_a_failure_at_any_call_and_another_commit(name: str, limited: bool, capl
 
 
 def check_applied(store: hb.Store, scenario: Scenario, error: hb.PartialWrite) -> None:
-    """What is told to be applied is: its row carries the cells of that write."""
+    """Writes that are reported as applied are applied: the row has the cells of the write."""
     found = cells_of(store, hb.schema.schema_of(scenario.model).table)
     live = {row for row, cells in found.items() if hb.decode(scenario.model, _row(store, scenario, row)) is not None}
     last = {outcome.key: outcome.action for outcome in error.applied}

@@ -1,4 +1,4 @@
-"""The mistakes that people make on their first day: each message says what to write instead."""
+"""Mistakes of beginners: each message says what to write instead."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Post:
 
 
 class Sub(User):
-    """Extends a model without a decorator of its own."""
+    """Extends a model without its own decorator."""
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def key_of(flight: Any) -> tuple[Any, ...]:
 
 
 class Writer(threading.Thread):
-    """Changes flights of its own, a commit each, until it is ended, and knows what they must be.
+    """Changes its own flights, one in each commit, until it is ended, and knows their correct values.
 
     Args:
         store: to write to.
@@ -113,13 +113,13 @@ def builders(url: str, directory: Path, count: int) -> Iterator[list[subprocess.
 
 
 def entries_put(directory: Path) -> int:
-    """By all builders; the last line of one that was killed may be torn."""
+    """By all builders; the last line of a builder that was killed may be incomplete."""
     texts = [path.read_text("ascii") for path in directory.glob("*.puts")]
     return sum(int(line) for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n"))
 
 
 def kill_builders(url: str, directory: Path, rows: int) -> int:
-    """Kills one after the other in the middle of its work; how many were."""
+    """Kills one after the other in the middle of its work; returns how many were killed."""
     kills = 0
     for _ in range(KILLS):
         before = entries_put(directory)

@@ -109,7 +109,7 @@ class Operation(ABC):
 
     @abstractmethod
     def seed(self, case: Case) -> None:
-        """Writes what is there before."""
+        """Writes the initial rows."""
 
     @abstractmethod
     def run(self, case: Case) -> Any:
@@ -124,7 +124,7 @@ class Operation(ABC):
 
 
 class Reading(Operation):
-    """Reads succeed, or cannot be carried out; what they deliver is right as far as it goes."""
+    """Reads succeed, or cannot be carried out; the rows that they return before that are correct."""
 
     size: ClassVar[int] = 12
 
@@ -157,7 +157,7 @@ class Get(Reading):
 
 
 class MultiGet(Reading):
-    """Several calls, of which some are sent ahead, with absent and repeated rows."""
+    """Several calls, some of which are sent ahead, with absent and repeated rows."""
 
     calls = 3
 
@@ -269,7 +269,7 @@ class Pieces(Scanning):
 
 
 class Writing(Operation):
-    """Writes leave every row as it was or as it should be, and the error says which is certain."""
+    """Writes leave every row in its old or its intended state, and the error says which of these is certain."""
 
     repeatable: ClassVar[bool] = False
     """Whether it may be repeated, so that a single fault is not seen."""
@@ -407,7 +407,7 @@ class UntimedRowChange(RowChange):
 
 
 class Once(Writing):
-    """What counts each time it is done."""
+    """Calls that take effect each time that they are made."""
 
     timed = False
     size = 1
@@ -556,8 +556,8 @@ def tried(fault: Fault) -> Callable[[Operation, CuttingProxy, Store, Fault, int,
 
 
 def faults_at(at: int, full: bool) -> Iterator[tuple[Fault, bool]]:
-    """The faults to try at a request, each with whether it lasts: all, or behind the first request every second one
-    in turn.
+    """The faults to try at a request, each with whether it lasts: all faults at the first request, then every second
+    one in turn.
     """
     for number, fault in enumerate(FAULTS):
         if full or at == 0 or number % 2 == at % 2:

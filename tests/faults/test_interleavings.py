@@ -31,7 +31,7 @@ STREETS = (None, "A", "B")
 
 @frozen
 class Clock:
-    """A clock that stands still, `ahead` ms from the true time."""
+    """A clock that does not move, `ahead` ms from the true time."""
 
     ahead: int
 

@@ -47,7 +47,7 @@ class Flown:
 
 
 def flown(count: int) -> list[Flown]:
-    """The first so many flights."""
+    """The given number of flights."""
     names = [field.name for field in attrs.fields(Flown)]
     return [Flown(**{name: getattr(flight, name) for name in names}) for flight in flights.flights(count)]
 
@@ -85,7 +85,7 @@ class Own:
 
 @pytest.fixture(scope="module")
 def own(hbmodel_hbase: Any) -> Iterator[Own]:
-    """Where the shared one cannot be started, this is not tried. It leaves nothing behind."""
+    """If the shared HBase cannot be started, this one is not tried. It leaves nothing behind."""
     with LocalHBase(version=TESTED) as hbase:
         yield Own(hbase)
         directory = hbase.directory
@@ -206,7 +206,7 @@ def scan_at_once_through_a_kill(own: Own, gateway: str, scanners: Sequence[Expec
 
 
 def load_flights(own: Own, count: int) -> list[Expected]:
-    """Loads so many flights; each way to scan them, with what must come."""
+    """Loads a number of flights; returns each way to scan them, with the expected rows."""
     everything = flown(count)
     with hb.connect(own.hbase.thrift2_url) as store:
         hb.drop_tables(store, Flown)  # another test may have left more flights
@@ -313,7 +313,7 @@ def load_through_a_kill(
 
 
 def check_written(own: Own, gateway: str, objs: list[Any]) -> None:
-    """These objects must be there, as they are."""
+    """These objects must exist, unchanged."""
     model = type(objs[0])
     names = hb.schema.schema_of(model).layout.names
     with hb.connect(own.url(gateway)) as store:

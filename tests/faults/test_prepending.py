@@ -1,5 +1,5 @@
 """Eight programs prepend rows to one prefix, and one of them is killed: no key is given twice, no row is lost, and
-there is no gap else.
+there is no other gap.
 """
 
 from __future__ import annotations

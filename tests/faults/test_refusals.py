@@ -1,4 +1,4 @@
-"""Refusals that a user can meet, each with its message: it says what is wrong, and where it can what to do next."""
+"""Refusals that a user can meet, each with its message: it says what is wrong and, if possible, what to do next."""
 
 from __future__ import annotations
 

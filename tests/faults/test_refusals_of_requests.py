@@ -177,7 +177,7 @@ REQUESTS = [
 
 
 class Answer(Exception):
-    """What a gateway answers."""
+    """The answer of a gateway."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

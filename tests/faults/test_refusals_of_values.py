@@ -45,7 +45,7 @@ def family(**options: Any) -> Callable[[], Any]:
 
 
 def declared(body: Callable[[], dict[str, Any]], **options: Any) -> Callable[[], Any]:
-    """Declares a model with one key and what the body gives."""
+    """Declares a model with one key and the fields of the body."""
 
     def declare() -> Any:
         given = {"k": (hb.Key[int], hb.key(hb.UInt32)), **body()}

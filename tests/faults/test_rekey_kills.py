@@ -37,13 +37,13 @@ def begin(url: str, number: int) -> subprocess.Popen[str]:
 
 
 def shelves(session: hb.Session, model: Any, number: int) -> list[Any]:
-    """The copies of an object, in one page: each looked at once, while programs move it."""
+    """The copies of an object, in one page: each key is read once, while programs move the object."""
     return session.query(model).where(model.number == number).all()
 
 
 def check_always(session: hb.Session, model: Any, number: int) -> int:
-    """An object is never gone: it may slip past one look, which is no snapshot, by a move to a shelf already seen,
-    but not for long.
+    """An object is never gone. One read, which is not a snapshot, may miss it if it moves to a shelf that was already
+    read, but not repeatedly.
     """
     for _ in range(5):
         found = shelves(session, model, number)
@@ -55,7 +55,9 @@ def check_always(session: hb.Session, model: Any, number: int) -> int:
 
 
 def check_at_rest(session: hb.Session, model: Any, number: int) -> int:
-    """The same while nobody runs, and by each index; the copies are equal but for their keys and versions."""
+    """The same check while no program runs, and by each index; the copies are equal except for their keys
+    and versions.
+    """
     found = shelves(session, model, number)
     assert len(found) in {1, 2}
     if model is Shelved:

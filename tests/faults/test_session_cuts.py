@@ -1,5 +1,5 @@
-"""Every call of what a session does with HBase is broken: a commit can go on, an index never lies, a page is right
-or an error.
+"""Every call of a session to HBase is broken: a commit can be continued, an index is never wrong, and a page is correct
+or raises an error.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def faults_at(at: int, full: bool) -> Iterator[tuple[Fault, bool]]:
 def try_one(
     cut: Cut, attempt: Callable[[hb.Store, Fault], None], fault: Fault, at: int, lasting: bool, pool: int
 ) -> bool:
-    """Tries something with one fault; whether that happened."""
+    """Tries something with one fault; returns whether the fault happened."""
     with cut.through(fault, lasting, pool) as store:
         cut.proxy.arm(fault, at, lasting=lasting)
         try:
@@ -101,7 +101,7 @@ def try_one(
 
 
 def try_all(cut: Cut, model: type[Any], full: bool, attempt: Callable[[hb.Store, Fault], None]) -> None:
-    """Tries something with faults at every request of it: one after the other, or with several under way at once."""
+    """Tries something with faults at every request of it: one after the other, or several at the same time."""
     for at in count():
         fired = False
         for number, (fault, lasting) in enumerate(faults_at(at, full)):
@@ -114,7 +114,7 @@ def try_all(cut: Cut, model: type[Any], full: bool, attempt: Callable[[hb.Store,
 
 
 def settled(cut: Cut, model: type[Any], fault: Fault) -> None:
-    """Nothing that a silent gateway was asked for is still under way."""
+    """No request to a silent gateway is still in progress."""
     if fault == "silent":
         before = None
         while before != (before := cut.tables(model)):
@@ -128,7 +128,7 @@ def check_told(error: hb.PartialWrite, count: int) -> None:
 
 
 def check_certain(error: hb.PartialWrite, found: Mapping[Any, Any]) -> None:
-    """What a load of the orders of the scenario tells to be written is."""
+    """The objects that a load of the scenario's orders reports as written are written."""
     assert error.position in {0, 3, 6}
     for number in (7, 8, 1, 2, 9, 4, 5)[: error.position]:
         written = order(number, "loaded", customer=number % 3, amount=number)

@@ -1,5 +1,5 @@
-"""Two programs with a call each for one row, their requests in any order: what is left is what some order of the two
-calls leaves.
+"""Two programs with a call each for one row, their requests in any order: the result is that of some order of the two
+calls.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ Interruption = tuple[tuple[str, ...], tuple[str, str], int, tuple[bool, bool], b
 
 
 def interruptions(of: Kind) -> list[Interruption]:
-    """Every beginning with every two calls, the request of the first one that fails, how it fails, and whether its
-    program goes on.
+    """Every initial state with every pair of calls, the request of the first call that fails, how it fails, and whether
+    its program continues.
 
-    `rekey` is no first call: one that was interrupted is completed by repeating it.
+    `rekey` is never the first call: an interrupted one is completed by repeating it.
     """
     pairs = itertools.product([name for name in fitting(of) if name != "rekey"], fitting(of))
     failures = [(True, False), (True, True), (False, False)]

@@ -1,5 +1,5 @@
-"""Programs that write several objects of one row in each commit are killed: every reader sees a commit whole or not
-at all.
+"""Programs that write several objects of one row in each commit are killed: every reader sees a commit as a whole or
+not at all.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def write(session: hb.Session, draw: random.Random) -> None:
 
 
 def write_group(session: hb.Session, draw: random.Random) -> None:
-    """One local transaction over one row: it counts on from what it reads."""
+    """One local transaction over one row: it continues to count from the value that it reads."""
 
     def count_on(group: Any) -> None:
         known = {part.number: part for part in group.query(Versioned)}

@@ -123,7 +123,7 @@ def test_the_list_of_an_older_version_is_what_its_coordinates_give(version: str)
 
 
 class Repository:
-    """Stands in for the repository that jgo asks; serves contents by artifact, and fails as often as it is told to."""
+    """A replacement for the repository that jgo asks; serves contents by artifact, and fails as often as configured."""
 
     def __init__(self, *contents: tuple[str, bytes]) -> None:
         self.contents = dict(contents)

@@ -26,7 +26,7 @@ class WideNames:
 
 
 def described(model: Any, objects: list[Any]) -> tuple[hb.types.Description, list[tuple[bytes, bytes, bytes]]]:
-    """What is said of the objects, and the stored cells: row, column, value."""
+    """The description of the objects, and the stored cells: row, column, value."""
     with hb.connect("memory:") as store, hb.Session(store) as session:
         hb.create_tables(store, model)
         session.add_all(objects)

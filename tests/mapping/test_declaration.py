@@ -718,7 +718,7 @@ for _kind in (lambda: hb.column("a"), lambda: hb.counter("a")):
 
 
 class OddSalt(hb.salts.Salt):
-    """A salt of one's own whose prefixes are given."""
+    """A custom salt with given prefixes."""
 
     random = True
     width = 1

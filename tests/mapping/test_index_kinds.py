@@ -16,7 +16,7 @@ from hbmodel.protocol.writes import put_object
 
 
 def domain_of(email: str) -> str:
-    """What is behind the at sign."""
+    """The part after the at sign."""
     return email.split("@")[1]
 
 

@@ -1,4 +1,4 @@
-"""The order of key fields that several bases bring: what it is, where it is shown, and how a model says it."""
+"""The order of key fields from several bases: what it is, where it is shown, and how a model declares it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the decorator makes of a class: constructor, attributes on the class and on instances, copies, mixins,
+"""The changes of the decorator to a class: constructor, attributes on the class and on instances, copies, mixins,
 annotations.
 """
 
@@ -198,7 +198,7 @@ def test_objects_can_be_copied_and_pickled(obj: Any, copied: Any) -> None:
 
 
 def test_reading_a_field_costs_a_normal_attribute() -> None:
-    """A data descriptor would stand before the instance's dictionary and be called for every access."""
+    """A data descriptor would take precedence over the instance's dictionary and be called for every access."""
     for descriptor in (hb.Key, hb.Column):
         assert hasattr(descriptor, "__get__")
         assert not hasattr(descriptor, "__set__")

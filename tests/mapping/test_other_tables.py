@@ -178,7 +178,7 @@ def test_claims_and_maps_belong_to_one_table(atomic_bed: Bed) -> None:
 
 
 def declared_for(table: str) -> Any:
-    """What `with_table(Person, table)` must equal."""
+    """The declaration that `with_table(Person, table)` must equal."""
 
     @hb.model(table=table, family="p")
     class Person:

@@ -1,4 +1,4 @@
-"""Raw access: row keys of objects and objects of rows, beside sessions."""
+"""Raw access: row keys of objects and objects of rows, without sessions."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_damaged_rows_mean_what_they_mean_to_plain_code(data: st.DataObject) -> 
 
 
 class Whole(int):
-    """A number of a type of its own."""
+    """A number of its own type."""
 
 
 ODD = [

@@ -1,1 +1,1 @@
-"""Apache Phoenix's own SQL beside hbmodel, on an HBase with its classes."""
+"""Tests of hbmodel together with Apache Phoenix's SQL, on an HBase with Phoenix's classes."""

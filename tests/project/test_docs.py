@@ -1,4 +1,4 @@
-"""Every Python example of the documentation runs, each page from top to bottom in a directory of its own."""
+"""Every Python example of the documentation runs, each page from top to bottom in its own directory."""
 
 from __future__ import annotations
 

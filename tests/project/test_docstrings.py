@@ -1,4 +1,4 @@
-"""What every docstring of the package looks like, and where there must be one."""
+"""The form of the package's docstrings, and the places that need one."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(example: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs an example in a process of its own, without a terminal."""
+    """Runs an example in a separate process, without a terminal."""
     inherited = {name: value for name, value in os.environ.items() if name not in {"FORCE_COLOR", "COLUMNS"}}
     return subprocess.run(
         [sys.executable, EXAMPLES / f"{example}.py", *arguments],

@@ -1,4 +1,4 @@
-"""The library works with its dependencies alone; what needs an extra says so where the extra is missing."""
+"""The library works with only its dependencies; features that need an extra say so if the extra is missing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def project() -> dict[str, list[str]]:
 
 
 def ran(program: str, *, without: set[str]) -> subprocess.CompletedProcess[str]:
-    """A program in a Python of its own that does not find some packages."""
+    """A program in a separate Python that does not find some packages."""
     code = BLOCKED.format(missing=without) + program
     return subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120

@@ -107,7 +107,7 @@ def clock(instant: Any) -> str:
 
 
 def as_line(flight: Any) -> tuple[str, ...]:
-    """What the file says of a flight, from the object."""
+    """The text of a flight in the file, from the object."""
     departs = flight.departs.astimezone(NEW_YORK)
     assert flight.day == departs.date()
     return (
@@ -214,7 +214,7 @@ def comparable(item: Any) -> Any:
 
 @frozen
 class Known:
-    """What must come out: the answer by brute force, how many items there are in all flights, and the plan."""
+    """The expected results: the answer by brute force, the number of items in all flights, and the plan."""
 
     answer: Callable[[Sequence[Line]], Any]
     in_all: int

@@ -121,7 +121,7 @@ def room_of(name: str) -> str:
 
 @cache
 def imports() -> Mapping[str, set[str]]:
-    """What every module imports of the package."""
+    """The imports of every module from the package."""
     return {name: set(imports_of(tree)) for name, tree in trees().items()}
 
 
@@ -162,8 +162,8 @@ def test_no_files_import_each_other() -> None:
 
 @cache
 def siblings() -> Mapping[str, Mapping[str, set[str]]]:
-    """By package: its modules and packages, each with those of the same package that it imports; a package is all it
-    holds.
+    """By package: its modules and packages, each with its imports from the same package. A package includes everything
+    in it.
     """
     found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for name, imported in imports().items():

@@ -102,7 +102,7 @@ def wrong_names(code: str) -> list[str]:
 
 
 def meant(node: ast.expr) -> Any:
-    """What an expression refers to as far as its names say: a function or a class; None if they do not say it."""
+    """The function or class that an expression names; None if its names do not determine one."""
     if isinstance(node, ast.Name):
         return OWNERS.get(node.id, CLASSES.get(node.id))
     if isinstance(node, ast.Attribute):
@@ -117,7 +117,7 @@ def meant(node: ast.expr) -> Any:
 
 
 def parsed(code: str) -> ast.AST:
-    """The syntax tree of a piece of code, which may be a decorator alone; an empty one if it is no code."""
+    """The syntax tree of a piece of code, which may be only a decorator; an empty tree if it is not code."""
     try:
         return ast.parse(f"{code}\nclass Model: ..." if code.startswith("@") and "\n" not in code else code)
     except SyntaxError:
@@ -146,7 +146,7 @@ def wrong_keywords(code: str) -> list[str]:
 
 
 def command_lines(path: Path) -> Iterator[list[str]]:
-    """The words of each command line behind `hbmodel`."""
+    """The words of each command line after `hbmodel`."""
     text = path.read_text(encoding="utf-8")
     text = docstrings(text) if path.suffix == ".py" else text
     blocks = "\n".join(SHELL.findall(text)).replace("\\\n", " ")
@@ -163,9 +163,7 @@ def options(command: click.Command) -> set[str]:
 
 
 def wrong_words(words: list[str]) -> list[str]:
-    """The words that are no command of their group, and the options that neither the command nor the groups around
-    it take.
-    """
+    """The words that are no commands of their group, and the options that neither the command nor its groups accept."""
     command: click.Command = main
     known, wrong = {"--help", *options(main)}, []
     for word in words:
@@ -196,7 +194,7 @@ def test_a_text_names_only_what_there_is() -> None:
 
 
 def commands(command: click.Command, *names: str) -> Iterator[tuple[str, ...]]:
-    """The words behind `hbmodel` of a command, or of each command of a group."""
+    """The words after `hbmodel` of a command, or of each command of a group."""
     if isinstance(command, click.Group):
         for name, inner in command.commands.items():
             yield from commands(inner, *names, name)

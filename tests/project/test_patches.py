@@ -37,7 +37,7 @@ def root_of(node: ast.expr) -> str:
 
 
 def is_constant(name: str) -> bool:
-    """Whether the last part of a dotted name is that of a constant."""
+    """Whether the last part of a dotted name is the name of a constant."""
     return name.rpartition(".")[2].strip("_").isupper()
 
 

@@ -466,7 +466,7 @@ MOST = 70
 
 
 def names_of(module: ModuleType) -> set[str]:
-    """What a module offers: `__all__`, or what it defines itself without an underscore."""
+    """The public names of a module: `__all__`, or the names that it defines itself without an underscore."""
     listed = getattr(module, "__all__", None)
     if listed is not None:
         return set(listed)

@@ -1,4 +1,4 @@
-"""What a release says of the project, what `make release` makes, and what the public CI runs."""
+"""The metadata of a release, the files that `make release` creates, and the checks of the public CI."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`make test-stress` runs tests several times beside busy processes, in random orders, and counts how often each
-fails.
+"""`make test-stress` runs tests several times while other processes keep the machine busy, in random orders, and counts
+how often each fails.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What mypy and pyright make of the public names: exactly the errors that the files of `tests/project/typing` mark,
-and no others.
+"""The results of mypy and pyright for the public names: exactly the errors that the files of `tests/project/typing`
+mark, and no others.
 """
 
 from __future__ import annotations

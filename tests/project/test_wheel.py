@@ -1,4 +1,4 @@
-"""The wheel that `make wheel` makes holds all that the package needs where there is no checkout."""
+"""The wheel that `make wheel` builds contains everything that the package needs without a checkout."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def test_an_offset_beyond_the_bound_is_refused_either_way(ahead: int) -> None:
 
 
 def test_an_answer_that_took_longer_than_the_bound_is_no_reason_to_refuse_a_clock() -> None:
-    """This machine stood still between the server's reading of its clock and its own."""
+    """This machine was paused between the server's reading of its clock and its own."""
     clocks = Clocks()
     stalls = [900, 900, 0]
 

@@ -102,7 +102,7 @@ def test_conditional_puts_are_one_call_or_follow_one_another(prepared: Recording
 def test_conditional_puts_of_which_some_are_done_are_in_doubt(
     prepared: RecordingStore, at: int, error: type[StoreUnavailable]
 ) -> None:
-    """Also where the store says that it did nothing: it speaks of its own call only."""
+    """Even if the store reports that it did nothing, because this concerns only its own call."""
     prepared.put("t", [Put(b"r", {CELL: b"1"})])
     running = Resumable(several)
     with pytest.raises(error):
@@ -342,7 +342,7 @@ class Shut:
 
 @pytest.mark.parametrize("passes", range(4))
 def test_every_change_passes_the_gate(prepared: RecordingStore, passes: int) -> None:
-    """The protocol is told at the operation that was not begun, and may go on."""
+    """The protocol receives the error at the operation that was not begun, and may continue."""
     refused: list[int] = []
 
     def protocol() -> Protocol[str]:

@@ -671,7 +671,7 @@ class Reading:
 
 @hb.model(table="marks", family=hb.family("d", ttl=TWO_SECONDS), families=(hb.family("x"),))
 class Mark:
-    """Without an index; one column lives on."""
+    """Without an index; one column does not expire."""
 
     name: hb.Key[str] = hb.key()
     page: hb.Column[str] = hb.column("p", default="?")

@@ -100,8 +100,8 @@ def test_an_update_to_none_leaves_the_row(bed: Bed, made: Any, before: str | Non
     ("bed", "made"), BESIDE, indirect=["bed"], ids=lambda given: given if isinstance(given, str) else table_of(given)
 )
 def test_any_call_of_another_program_between_two_calls_of_an_update(bed: Bed, made: Any) -> None:
-    """What is left is what some order of the two leaves: no row is gone that nobody deleted, and none is back that
-    was.
+    """The result is that of some order of the two calls: no row disappears without a delete, and no deleted row comes
+    back.
     """
     use(bed, made)
     one, two, three = (value(made, n) for n in (1, 2, 3))
@@ -359,7 +359,7 @@ Changes = Mapping[str, Mapping[str, Any]]
 
 
 def operations(made: Any, changes: Changes, refused: Callable[[ConditionalPut], bool]) -> list[Operation]:
-    """What is done for updates of rows, by their keys, until a row is read again."""
+    """The operations for updates of rows, by their keys, until a row is read again."""
     schema = hb.schema.schema_of(made)
     session = hb.Session(store := fresh(made))
     session.add_all(made(k=key, m=value(made, 1), o="a") for key in changes)
@@ -390,7 +390,7 @@ def operations(made: Any, changes: Changes, refused: Callable[[ConditionalPut], 
 
 
 def of_row(done: Sequence[Operation], key: str) -> list[ConditionalPut | Delete]:
-    """What is done in one row, in order."""
+    """The operations on one row, in order."""
     found: list[ConditionalPut | Delete] = []
     for operation in done:
         match operation:

@@ -1,4 +1,4 @@
-"""Purges beside a put that was planned long ago, and arrives with the time of the marker that is purged."""
+"""Purges that run at the same time as a put that was planned long ago, and that has the time of the purged marker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a write of an indexed row turns into: times, entries, cells and what is deleted afterwards."""
+"""The plan of a write of an indexed row: times, entries, cells and later deletes."""
 
 from __future__ import annotations
 

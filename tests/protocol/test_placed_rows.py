@@ -1,5 +1,5 @@
-"""Rows that are put, and then not put again when the indexes change or the write takes too long: what others do
-meanwhile stays.
+"""Rows that are put, and then not put again when the indexes change or the write takes too long: concurrent changes by
+others are kept.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Tall:
 
 @hb.model(table="put_wide", family="d", row=b"r")
 class Wide:
-    """The same with the objects in one row."""
+    """The same model with the objects in one row."""
 
     k: hb.Key[str] = hb.key(in_qualifier=True)
     m: hb.Column[int] = hb.column("m")
@@ -94,7 +94,7 @@ def begun(model: Any, how: str, *objects: Any, limited: bool = False) -> Passing
 
 
 def passes(store: PassingStore, model: Any, how: str) -> None:
-    """The index is built or dropped; or just so much time passes that a repair may take entries for orphans."""
+    """The index is built or dropped; or only enough time passes for a repair to treat entries as orphans."""
     store.now += TIMES[how]
     if how != "slow":
         set_state(store, model, "by_o", READABLE if how == "built" else ABSENT)
@@ -103,8 +103,8 @@ def passes(store: PassingStore, model: Any, how: str) -> None:
 def interrupted(
     store: PassingStore, model: Any, how: str, call: Callable[[hb.Session], object], beside: Callable[[hb.Session], Any]
 ) -> Any:
-    """One program's commit, which stops once its row is put, and goes on when another program has made its call;
-    what was returned.
+    """One program's commit, which stops once its row is put, and continues when another program has made its call;
+    returns the result of that call.
     """
 
     def meanwhile() -> None:
@@ -122,7 +122,7 @@ def interrupted(
 
 
 def found(store: PassingStore, model: Any, how: str) -> list[tuple[str, int, str | None]]:
-    """What is left; the indexes have entries for all of it."""
+    """The remaining rows; the indexes have entries for all of them."""
     set_state(store, model, "by_o", READABLE if how == "built" else ABSENT)
     for index in ("by_m", "by_o") if how == "built" else ("by_m",):
         assert hb.indexes.verify_index(store, model, index).missing == 0

@@ -78,8 +78,8 @@ def begun(model: Any, rows: str, *, limited: bool = False, ttl: timedelta | None
 def both(
     store: Beside, first: int, call: Callable[[hb.Session], object], beside: Callable[[hb.Session], object]
 ) -> None:
-    """One program has made its first changes when another one makes its call; then it goes on, unless it has ended
-    before.
+    """One program has made its first changes when another one makes its call; then the first one continues, unless it
+    has already ended.
     """
 
     def meanwhile() -> None:
@@ -96,7 +96,7 @@ def both(
 
 
 def left(store: Beside, model: Any) -> list[tuple[Any, ...]]:
-    """What the table holds."""
+    """The contents of the table."""
     return [(obj.m, obj.o) for obj in hb.Session(store).query(model).allow_full_scan()]
 
 

@@ -1,4 +1,4 @@
-"""Writes of models without an index: puts of whole objects in one pass are what they are with a plan for each."""
+"""Writes of models without an index: puts of whole objects in one pass equal those with a plan for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nonces a version cell keeps, and what they say of a change that was refused."""
+"""The nonces that a version cell keeps, and the outcome of a refused change that they show."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_what_is_no_versions_cell() -> None:
 
 
 def written(gaps: Sequence[int]) -> list[tuple[bytes, int]]:
-    """The cells of writes with so many ms between them, each with its time."""
+    """The cells of writes with a number of ms between them, each with its time."""
     cells: list[tuple[bytes, int]] = []
     now = 1_000_000
     for number, gap in enumerate(gaps):

@@ -1,5 +1,5 @@
-"""Versions that are raised without a change of any column: the entries that answer for them say the new one, or
-nothing.
+"""Versions that are raised without a change of any column: verified entries have the new version, or are no longer
+verified.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Store]:
 
 
 def declare(table: str, *, maps: bool = False, unique: bool = False) -> Any:
-    """A versioned model, an index of which has every column."""
+    """A versioned model with an index that has every column."""
     types: dict[str, Any] = {
         "k": hb.Key[str],
         "x": hb.Column[str],

@@ -1,4 +1,6 @@
-"""Lines of the writers' roll: what they say, what they stand for, and what a program may do when."""
+"""Lines of the writers' roll: their contents, the calls that they stand for, and what a program may do at
+which time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Entries are compared with those of its row that a query asks for, as if they were compared with all of them."""
+"""Comparing an entry only with the entries of its row that a query asks for gives the same result as comparing it with
+all.
+"""
 
 from __future__ import annotations
 

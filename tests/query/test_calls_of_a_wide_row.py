@@ -1,4 +1,4 @@
-"""What a query costs that reads the objects of one wide row, in calls to a store and on the wire."""
+"""The cost of a query on the objects of one wide row, in calls to a store and on the wire."""
 
 from __future__ import annotations
 

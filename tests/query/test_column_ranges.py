@@ -60,7 +60,7 @@ def key(pet: Pet) -> Any:
 
 
 def cells_read(store: RecordingStore, table: str) -> Iterator[int]:
-    """Repeats the scans of a table, and counts the cells of each; the roll of its writers has a table of its own."""
+    """Repeats the scans of a table, and counts the cells of each; the roll of its writers is in another table."""
     for call in store.calls[:]:
         if call.table != table:
             continue

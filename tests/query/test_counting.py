@@ -24,7 +24,7 @@ def declare(indexed: bool) -> Any:
 
 
 def test_rows_of_a_table_without_an_index_are_counted_by_their_keys() -> None:
-    """In one scan; those that others have marked as deleted meanwhile are looked at once more."""
+    """In one scan; rows that others have marked as deleted in the meantime are read again."""
     old, new = declare(indexed=False), declare(indexed=True)
     with fresh(old) as store:
         with hb.Session(store) as session:

@@ -19,7 +19,7 @@ from tests.support.faulty import FaultyStore, RecordingStore
 
 @hb.model(table="cov_events", family="d", immutable=True)
 class Event:
-    """Immutable, with an index that holds everything, one of some rows, and a computed one."""
+    """Immutable, with an index that covers everything, a partial index, and a computed one."""
 
     number: hb.Key[int] = hb.key(hb.UInt32)
     kind: hb.Column[str] = hb.column("k")
@@ -35,7 +35,7 @@ class Event:
 
 @hb.model(table="cov_jobs", family="d")
 class Job:
-    """Versioned, with an index that holds everything and one that does not."""
+    """Versioned, with an index that covers everything and one that does not."""
 
     name: hb.Key[str] = hb.key()
     state: hb.Column[str] = hb.column("s")

@@ -58,7 +58,7 @@ def plain_of(obj: Any) -> dict[str, Any]:
 
 
 def leave(draw: st.DrawFn, of: RandomModel, store: Store) -> None:
-    """What losers, crashed programs and programs from before covering reads have left among the entries."""
+    """Entries that losers, crashed programs and programs from before covering reads have left."""
     schema, keys = of.schema, KeyMapper(of.schema)
     nonce, loser = b"loser...", b"\x02" + bytes(8) + b"loser..." if schema.versioned else b"\x01loser..."
     for index in schema.indexes.values():

@@ -163,7 +163,7 @@ def narrowed(draw: st.DrawFn, query: Any, model: Any, points: list[Any]) -> Any:
 
 
 def aggregated(items: list[Any], every: timedelta, of: Callable[[Any], Any]) -> dict[datetime, tuple[Any, ...]]:
-    """What Python makes of some items."""
+    """The aggregates of some items, computed in Python."""
     spans: dict[datetime, list[Any]] = {}
     for item in items:
         if item.at is not None and item.value is not None and not isnan(item.value):

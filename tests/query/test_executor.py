@@ -369,7 +369,7 @@ def test_rows_deleted_while_a_stream_runs_are_left_out(bed: Bed) -> None:
 
 @hb.model(table="stations", family="d")
 class Half:
-    """Two required columns, one of which rows may lack after all."""
+    """Two required columns, one of which some rows lack."""
 
     station: hb.Key[str] = hb.key()
     level: hb.Column[int] = hb.column("l", hb.Int32)

@@ -1,4 +1,4 @@
-"""What `explain()` says of wide models, checked against the calls that are really made."""
+"""The output of `explain()` for wide models, compared with the calls that are really made."""
 
 from __future__ import annotations
 

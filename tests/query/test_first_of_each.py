@@ -255,7 +255,7 @@ class Plain:
 
 @hb.model(table="each_near", family="d", salt=hb.HashSalt(3, by=("a",)))
 class Near:
-    """All rows of a value in one bucket; deleted rows stay as markers."""
+    """All rows of a value are in one bucket; deleted rows remain as markers."""
 
     a: hb.Key[int] = hb.key(hb.codecs.UInt8)
     b: hb.Key[int] = hb.key(hb.codecs.UInt8, desc=True)

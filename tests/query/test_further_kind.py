@@ -1,4 +1,4 @@
-"""A kind of index part that the package does not have: its operand is no field of the model, and its entries match
+"""A kind of index part that the package does not have: its operand is not a field of the model, and its entries match
 more rows than a query.
 """
 

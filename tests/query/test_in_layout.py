@@ -260,7 +260,7 @@ class Colour(Enum):
 
 
 class Paint(Enum):
-    """The same members by their bytes, in a class of its own."""
+    """The same members by their bytes, in another class."""
 
     RED = "r"
     BLUE = "b"

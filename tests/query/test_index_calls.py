@@ -1,4 +1,4 @@
-"""What a query through an index costs in calls to a gateway, counted on the wire."""
+"""The cost of a query through an index in calls to a gateway, counted on the wire."""
 
 from __future__ import annotations
 

@@ -174,8 +174,8 @@ def carried_out(store: hb.Store, rows: dict[int, Any], writes: Sequence[Any]) ->
 
 
 def check_entries(store: hb.Store, rows: dict[int, Any]) -> None:
-    """Every index table holds just the entries of the rows as they are: what no longer applies is gone, what stays
-    has the row's time.
+    """Every index table has exactly the entries of the current rows: outdated entries are gone, and the others have the
+    row's time.
     """
     session, keys = hb.Session(store), KeyMapper(SCHEMA)
     for index in SCHEMA.indexes.values():

@@ -1,4 +1,4 @@
-"""Orders that are merged: several values of leading fields, and the order of the field behind them."""
+"""Orders that are merged: several values of leading fields, and the order of the field after them."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_a_stream_over_many_values_fetches_little_of_each() -> None:
 def ordered(
     data: st.DataObject, of: RandomModel, session: hb.Session
 ) -> tuple[hb.Query[Any], Any, list[tuple[str, bool]]]:
-    """A query for some values of leading fields, in the order of fields behind them; what it asks; and the order."""
+    """A query for some values of leading fields, in the order of fields after them; its conditions; and the order."""
     index = data.draw(st.sampled_from([None, *of.schema.indexes.values()]))
     layout = of.schema.layout if index is None else index.layout
     names = [name for name in layout.names if not name.endswith("[]")]

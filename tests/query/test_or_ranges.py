@@ -1,5 +1,5 @@
-"""Key bounds of any `&` and `|`: what is read is what matches, and no more than the alternatives would read one by
-one.
+"""Key bounds of any `&` and `|`: the read rows contain all matches, and no more rows than the alternatives would read
+one by one.
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ class CountingStore(RecordingStore):
 
 
 def by_key(of: RandomModel, objects: Sequence[Any]) -> list[dict[str, Any]]:
-    """Objects as they compare, in one order whatever the path."""
+    """Comparable forms of objects, in one order for every path."""
     keys = KeyMapper(of.schema)
     return [
         plain_of(obj)

@@ -1,6 +1,4 @@
-"""Continuation tokens: what they hold, that no damage goes unnoticed, and that each belongs to one query of one
-model.
-"""
+"""Continuation tokens: their contents, that all damage is noticed, and that each belongs to one query of one model."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ class Event:
 
 @hb.model(table="events", family="x", salt=hb.HashSalt(4, by=("user",)))
 class Beside:
-    """In the same table as `Event`, with the same key, in a family of its own."""
+    """In the same table as `Event`, with the same key, in its own family."""
 
     user: hb.Key[int] = hb.key(hb.codecs.UInt8)
     number: hb.Key[int] = hb.key(hb.codecs.UInt16)
@@ -312,7 +310,7 @@ def test_a_token_does_not_mind_what_changes_nothing(store: hb.Store) -> None:
 
 
 def test_a_token_keeps_its_path(store: hb.Store) -> None:
-    """The planner would choose another one for the same query by itself."""
+    """The planner itself would choose another path for the same query."""
     query = hb.Session(store).query(Event).where(Event.user == 1, Event.name == "b")
     begun = query.use_index("primary").page(2)
     assert query.explain().path == "by_name"
@@ -329,7 +327,7 @@ def test_a_path_that_cannot_be_read_any_more_is_told(store: hb.Store) -> None:
 
 
 def test_an_altered_token_does_not_widen_the_query(store: hb.Store) -> None:
-    """A checksum keeps nobody from making one; what such a token gets is a part of the query's own rows, no more."""
+    """A checksum does not prevent forged tokens; but such a token returns only rows of the query itself."""
     query = events(store).limit(4)
     token = decode_token(query.page(2).next_token or "", None)
     for position in (b"", b"\x00", b"\x00\x00\x05", b"\xff" * 9, b"\x01\x00\x00"):

@@ -1,6 +1,4 @@
-"""Plans: which path a query takes, which key ranges of which buckets it reads, and that these are exactly the right
-ones.
-"""
+"""Plans: the path of a query, the buckets and key ranges that it reads, and that these are exactly the right ones."""
 
 from __future__ import annotations
 
@@ -235,7 +233,7 @@ def test_an_unlocated_query_reads_every_bucket() -> None:
 
 
 def test_neighbouring_whole_keys_are_all_got() -> None:
-    """Their one-key ranges touch and become one, but they are still two rows."""
+    """Their one-key ranges are adjacent and are joined, but they are still two rows."""
     made = planned(query(Word, Word.word.in_(["a", "a\0", "a\0\0", "b"])))
     assert made.rows == [b"a", b"a\0", b"a\0\0", b"b"]
     assert len(made.buckets[0].ranges) == 2

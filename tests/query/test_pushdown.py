@@ -1,4 +1,4 @@
-"""Server filters: which predicates become one, and that none ever drops a row that matches."""
+"""Server filters: the predicates that become filters, and that no filter drops a row that matches."""
 
 from __future__ import annotations
 
@@ -350,7 +350,7 @@ class Name:
 
 @pytest.fixture(scope="module", params=["memory", *HBASE])
 def names(request: pytest.FixtureRequest) -> Iterator[tuple[hb.Session, list[Name]]]:
-    """A session over a store of its own that holds all the odd names, and the objects there."""
+    """A session on a separate store with all the odd names, and the objects in it."""
     url = "memory:"
     if request.param != "memory":
         hbase = request.getfixturevalue("hbmodel_hbase")

@@ -1,4 +1,4 @@
-"""Building queries: every step gives a new query, and what cannot be meant is refused at the step that says it."""
+"""Building queries: every step gives a new query, and a step without a possible meaning is refused at once."""
 
 from __future__ import annotations
 

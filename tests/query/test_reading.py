@@ -1,4 +1,4 @@
-"""Reads that go on with a new plan: what is read again, and from where."""
+"""Reads that continue with a new plan: what is read again, and from which position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reads and writes cost in calls to the store."""
+"""The cost of reads and writes in calls to the store."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.support.orders import filled, numbers
 
 
 def begun(bed: Bed, *calls: str) -> list[str]:
-    """What comes before the first write: the registry, the calls, and the server's time, which a line on the
-    writers' roll tells too.
+    """The calls before the first write: for the registry, the roll, and the server's time, which the put of a line on
+    the writers' roll also gives.
     """
     if bed.store.capabilities.gated_writes:
         return ["get hbmodel", *calls]

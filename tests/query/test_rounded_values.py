@@ -149,7 +149,7 @@ def unloaded(job: Job) -> Job:
 
 @st.composite
 def conditions_on_seen(draw: st.DrawFn) -> Any:
-    """A condition on `seen`, and what Python says of a value."""
+    """A condition on `seen`, and the same condition in Python."""
     first, second = sorted([draw(moments()), draw(moments())])
     return draw(
         st.sampled_from(

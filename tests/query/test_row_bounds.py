@@ -66,7 +66,7 @@ def post(n: int) -> Post:
 
 
 def check(query: hb.Query[Any], every: int) -> None:
-    """Every so many of the items is compared with all of them."""
+    """Every n-th item is compared with all items."""
     whole = query.all()
     for at, item in list(enumerate(whole))[::every]:
         assert query.after(item).all() == whole[at + 1 :]

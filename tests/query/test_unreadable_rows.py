@@ -1,4 +1,4 @@
-"""Queries that go on behind rows that their model cannot read."""
+"""Queries that continue after rows that their model cannot read."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def damages(draw: st.DrawFn, model: Any) -> Damage:
 
 
 def until(rows: list[tuple[bytes, bool]], objects: int | None) -> list[tuple[bytes, bool]]:
-    """The rows up to the last of so many objects."""
+    """The rows up to the last of a number of objects."""
     if objects is None:
         return rows
     seen = 0
@@ -327,7 +327,7 @@ def test_stamps_of_sessions_are_no_strange_cells(bed: Bed) -> None:
 
 @hb.model(table="chosen_points", family="d", external=True, exists="size")
 class Chosen:
-    """Objects are the cells of two bytes; others in the family are no objects."""
+    """Cells of two bytes are objects; other cells of the family are not."""
 
     series: hb.Key[str] = hb.key()
     at: hb.Key[int] = hb.key(hb.codecs.UInt16, in_qualifier=True)

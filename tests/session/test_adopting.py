@@ -1,6 +1,4 @@
-"""Tables that had rows before their first index: the registry says which rows are live, and every program goes by
-it.
-"""
+"""Tables that had rows before their first index: the registry says which rows are live, and all programs follow it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deleting what a query finds: every path, what others write meanwhile, failures, progress and memory."""
+"""Deleting the items of a query: every path, concurrent writes, failures, progress and memory."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_what_is_refused() -> None:
 
 
 def peak(path: Path, count: int) -> int:
-    """The most memory, in bytes, that deleting so many rows of a file takes."""
+    """The maximum memory, in bytes, for deleting a number of rows of a file."""
     with hb.connect(f"embedded:{path / str(count)}") as store:
         session = hb.Session(store)
         hb.create_tables(store, Entry)

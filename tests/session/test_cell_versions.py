@@ -107,7 +107,7 @@ def moment() -> datetime:
 
 @define
 class History:
-    """What was there at each moment, and what was deleted since."""
+    """The contents at each moment, and the objects deleted since then."""
 
     model: Any
     session: hb.Session
@@ -115,7 +115,7 @@ class History:
     moments: list[tuple[datetime, dict[Key, Values]]] = field(factory=list)
 
     def note(self) -> None:
-        """The moment of the newest cell: a clock of its own may be a little off this one."""
+        """The time of the newest cell, because the store's clock may differ a little from this one."""
         newest = max(rows_of(self.session.store, hb.schema.schema_of(self.model).table).values(), default=1)
         self.moments.append((EPOCH + timedelta(milliseconds=newest), dict(self.now)))
         time.sleep(0.003)  # what comes next has a later time

@@ -40,7 +40,7 @@ APPS = st.sampled_from(["", "\x00", "\x00\x01", "\x00\xff", "a", "a\x00", "ab", 
 
 
 def check(session: hb.Session, pairs: set[tuple[int, str]]) -> None:
-    """Every question by one of the fields, by every path that answers it."""
+    """Every query by one of the fields, by every path that can answer it."""
 
     def found(model: Any, *predicates: Any, index: str | None = None) -> list[tuple[int, str]]:
         return [(each.user_id, each.app) for each in session.query(model).where(*predicates).use_index(index)]

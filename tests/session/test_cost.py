@@ -1,5 +1,5 @@
-"""How much Python a read and a write of one row runs: a gateway answers in the time of a few hundred functions, so
-each counts.
+"""The amount of Python code that a read and a write of one row run: a gateway answers in the time of a few hundred
+function calls, so each counts.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def reply(api: str, **fields: object) -> bytes:
 
 @contextmanager
 def gateway(answer: bytes) -> Iterator[str]:
-    """The address of a gateway that has one answer, whatever it is asked."""
+    """The address of a gateway that gives the same answer to every request."""
 
     def serve() -> None:
         connection, _ = server.accept()

@@ -58,7 +58,7 @@ RANKS: dict[str, Any] = {
 
 
 def declare(kind: str, table: str, indexed: bool) -> Any:
-    """A model of that kind, with an index or before it had one."""
+    """A model of this kind, with its index or before it had one."""
     declared = dict(KINDS[kind])
     of_rank, rank = RANKS[declared.pop("rank", "required")]
     in_qualifier = declared.pop("in_qualifier", False)
@@ -187,7 +187,7 @@ def _paged(query: Any) -> Iterator[Any]:
 
 
 def check(table: Table, early: hb.Session, names: Sequence[str], expected: Sequence[str]) -> None:
-    """A session that knows nothing of the index reads these objects, as one reads them that was opened just now."""
+    """A session that does not know the index reads these objects, like a session that was just opened."""
     now = hb.Session(table.store)
     assert [one.name for one in now.query(table.new).allow_full_scan()] == [*expected]
     for model in (table.old, table.new):
@@ -273,7 +273,7 @@ ADVANCES: Sequence[RowState] = ("marking", "mixed", "adopting", "indexed")
 @given(data=st.data())
 @settings(max_examples=examples(12), deadline=None)
 def test_it_reads_what_is_there_whatever_is_written(kind: str, data: st.DataObject) -> None:
-    """Writes by one state after the other, beside a session that knows the first one."""
+    """Writes under one state after the other, with a session that knows only the first state."""
     names, there = ["a", "b", "c"], set[str]()
     with fresh() as store:
         table = Table.of(store, kind)
@@ -322,7 +322,7 @@ def test_it_reads_what_is_there_whatever_is_written(kind: str, data: st.DataObje
 
 
 def early_and_late(kind: str, *names: str, **more: Any) -> tuple[Table, hb.Session, hb.Session]:
-    """A table with these rows and an index, a session that knows of no index, and one that does."""
+    """A table with these rows and an index, a session that does not know the index, and one that does."""
     table = Table.of(fresh(), kind)
     with hb.Session(table.store) as session:
         session.add_all(table.thing(name, 1, "x", **more) for name in names)

@@ -1,5 +1,5 @@
-"""Updates of indexed rows that expire, beside deletes and moves by another session: an object that is gone does not
-return.
+"""Updates of indexed rows that expire, concurrent with deletes and moves by another session: an object that is gone
+does not return.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Act = Callable[[hb.Session, Any], object]
 
 @hb.model(table="updated_own", family="d")
 class Own:
-    """An index that also covers a column; its rows get a TTL of their own."""
+    """An index that also covers a column; its rows get their own TTL."""
 
     name: hb.Key[str] = hb.key()
     tag: hb.Column[str] = hb.column("t")

@@ -1,4 +1,4 @@
-"""Tables that other programs write: the bytes of their cells are read and written as they are."""
+"""Tables that other programs write: the bytes of their cells are read and written unchanged."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_put_over_a_row_deletes_the_cells_of_none(bed: Bed, session: hb.Sessio
 
 
 def flat(items: Any) -> Iterator[Any]:
-    """What a call changes, out of the lists in which it was given."""
+    """The changes of a call, from the lists in which they were passed."""
     for item in items:
         if isinstance(item, list | tuple):
             yield from flat(item)
@@ -111,7 +111,7 @@ def flat(items: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("rows", [1, ATOMIC_ROWS + 1])
 def test_no_put_writes_an_empty_value_for_none(bed: Bed, session: hb.Session, rows: int) -> None:
-    """Where the put and the delete are two calls, a crash between them must not leave a value that nobody gave."""
+    """Where the put and the delete are two calls, a crash between them must not leave a value that no program wrote."""
     session.add_all(Uid(name=f"row {number}", count=1) for number in range(rows))
     session.commit()
     bed.store.calls.clear()

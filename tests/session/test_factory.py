@@ -1,5 +1,5 @@
-"""Short sessions of one maker: what they share, when it is asked for again, and that it never makes one of them go
-by old indexes.
+"""Short sessions of one factory: what they share, when it is read again, and that no session follows an old state of
+the indexes.
 """
 
 from __future__ import annotations

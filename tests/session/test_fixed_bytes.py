@@ -1,4 +1,4 @@
-"""Bytes of exactly one length, and padded ones, in every place of a model."""
+"""Bytes of exactly one length, and padded bytes, in every place of a model."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class Exact:
 
 
 def test_padded_and_exact_bytes_are_two_readings_of_one_table(bed: Bed) -> None:
-    """The description in the registry is that of tables from before there were two codecs."""
+    """The description in the registry is the same as before there were two codecs."""
     session = bed.use(Padded)
     registered = Registry(bed.store).read(hb.schema.schema_of(Padded))
     assert registered is not None

@@ -19,8 +19,8 @@ from tests.support.faulty import Call, RecordingStore
 
 
 def ahead(bed: Bed) -> int:
-    """How far a cell is ahead of the server's clock, in ms: longer than the calls of a test take, or it is not ahead
-    any more.
+    """How far a cell is ahead of the server's clock, in ms: longer than the calls of a test take, because otherwise the
+    clock would reach it.
     """
     return 300 if bed.real else 40
 
@@ -228,7 +228,7 @@ each_inserted = pytest.mark.parametrize("model", [Flag, Tall, Families, Wide], i
 
 
 def insert_over_counter(bed: Bed, model: Any, by: int | None = None, k: str = "a") -> hb.Session:
-    """Inserts an object where a counter of a deleted one is left."""
+    """Inserts an object under a key where the counter of a deleted object remains."""
     session = begun(bed, model, k)
     delete_key(session, model, k)
     schema = hb.schema.schema_of(model)
@@ -351,7 +351,7 @@ def test_a_commit_reads_the_rows_that_it_deletes_in_one_call(bed: Bed) -> None:
 
 
 def with_cell_ahead(bed: Bed, model: Any, by: int, k: str) -> hb.Session:
-    """A session with an object, of which another program has put a cell again with a time of its own."""
+    """A session with an object; another program has put one of its cells again with its own timestamp."""
     session = bed.use(model)
     session.add(made(model, k))
     session.commit()
@@ -535,7 +535,7 @@ def key_seen(model: Any, k: str) -> dict[str, str]:
 
 
 def seen_ahead(bed: Bed, model: Any, by: int, *ks: str) -> hb.Session:
-    """A session with objects, of which another program has put a cell again with a time of its own."""
+    """A session with objects; another program has put one of their cells again with its own timestamp."""
     session = bed.use(model)
     session.add_all([model(**key_seen(model, k), m=1) for k in ks])
     session.commit()

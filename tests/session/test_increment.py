@@ -87,7 +87,7 @@ def test_a_counter_stops_at_the_ends_of_its_range(bed: Bed, obj: Any, counter: A
 
 
 def overwrite(bed: Bed, table: str, row: bytes, column: bytes, value: bytes) -> None:
-    """Puts a cell over all of its row, some of which may be ahead of the clock."""
+    """Puts a cell later than all cells of its row, some of which may be ahead of the clock."""
     bed.store.put(table, [Put(row, {column: value}, rows_of(bed.store, table)[row] + 1)])
 
 

@@ -1,5 +1,5 @@
-"""`insert` and `prepend` beside a build or a drop of an index: an acknowledged row has its entries and its claims,
-and is put once.
+"""`insert` and `prepend` during a build or a drop of an index: an acknowledged row has its entries and its claims, and
+is put once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.pauses import OPTIONS, TIMES, at_each_call
 def declare(
     *, in_qualifier: bool = False, version: bool = False, other: bool = False, immutable: bool = False, **index: Any
 ) -> tuple[Any, Any]:
-    """A model without an index, or with one, and the same with one more."""
+    """A model without an index, or with one, and the same model with one more index."""
 
     def made(**indexes: Any) -> Any:
         types: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Each committed value of a column that keeps versions is a version of its own, in order, however quickly commits
+"""Each committed value of a column that keeps versions is a version of its own, in order, no matter how quickly commits
 follow each other.
 """
 
@@ -86,7 +86,7 @@ def test_updates_of_a_versioned_model() -> None:
 
 
 def test_writes_of_one_commit(bed: Bed) -> None:
-    """Updates of one object in one commit follow each other; of puts only the last is sent."""
+    """Updates of one object in one commit follow each other; of several puts, only the last one is sent."""
     session = bed.use(Two)
     session.add(Two(**KEY, name="dropped", amount=0))
     session.add(Two(**KEY, name="put", amount=1))
@@ -98,7 +98,7 @@ def test_writes_of_one_commit(bed: Bed) -> None:
 
 
 def test_sessions_by_turns(bed: Bed) -> None:
-    """A commit that begins after another one has ended has a later time, whoever makes it."""
+    """A commit that begins after another one has ended has a later time, even from another program."""
     first = bed.use(Plain)
     second = hb.Session(bed.store)
     for place, text in enumerate(TEXTS):

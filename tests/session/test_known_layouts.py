@@ -1,4 +1,4 @@
-"""What the page on known layouts says of rows that Kafka Connect and JanusGraph write, on every store."""
+"""The statements of the page on known layouts about rows of Kafka Connect and JanusGraph, on every store."""
 
 from __future__ import annotations
 

@@ -142,8 +142,8 @@ def _stopped(at: int | None, lease_clock: LeaseClock, inner: hb.Store) -> tuple[
 
 @pytest.mark.parametrize("resend", [False, True])
 def test_a_write_in_doubt_is_not_made_anew_by_other_indexes(lease_clock: LeaseClock, resend: bool) -> None:
-    """Another program deletes the row, and an index comes alive, before the commit goes on. Planned anew, the write
-    would get a time after the delete.
+    """Another program deletes the row, and an index becomes live, before the commit continues. If the write were
+    planned again, it would get a time after the delete.
     """
     with fresh(Order) as inner:
         session, store = _stopped(None, lease_clock, inner)
@@ -261,8 +261,8 @@ class Leased:
 def test_a_versioned_write_that_an_index_overtakes_is_made_by_the_indexes_of_then(
     before: str, lease_clock: LeaseClock
 ) -> None:
-    """The lease runs out right before or after the entries are put: the change of the row was not sent, and is no
-    unknown one.
+    """The lease runs out right before or after the entries are put: the change of the row was not sent, so its outcome
+    is known.
     """
     with fresh(Leased) as inner:
         session = lease_clock.session(inner)
@@ -542,7 +542,7 @@ def test_two_models_share_a_table_each_in_its_families(bed: Bed) -> None:
 def test_a_delete_that_was_carried_out_before_the_indexes_changed_is_reported(
     limited: bool, lease_clock: LeaseClock
 ) -> None:
-    """What begins again finds no row, since the same call has deleted it."""
+    """The restarted protocol finds no row, because the same call has already deleted it."""
     with fresh(Order) as inner:
         with lease_clock.session(inner) as session:
             session.add_all([order(1), order(2)])

@@ -52,7 +52,7 @@ def store(request: pytest.FixtureRequest, hbmodel_hbase: Any) -> Iterator[hb.Sto
 
 
 def declared(table: str, *, own: bool) -> Any:
-    """The Java program's layout; in a table of its own with an index."""
+    """The Java program's layout, in a separate table with an index."""
 
     @hb.model(table=table, family="content", external=not own)
     class Action:

@@ -127,7 +127,7 @@ def test_a_group_changes_objects_of_several_families(bed: Bed) -> None:
 
 
 def test_a_version_that_has_moved_ends_the_group() -> None:
-    """The group has read objects of a family whose version was linked to that of another one since."""
+    """The group has read objects of a family whose version has since been linked to the version of another family."""
     store = fresh(*MODELS)
     session = hb.Session(store)
     session.add(item(5))
@@ -192,7 +192,7 @@ def test_a_commit_that_changes_nothing_writes_nothing() -> None:
 
 @pytest.mark.parametrize("mode", ["before", "after"])
 def test_another_family_waits_for_the_end_of_a_commit_that_stopped(mode: Mode) -> None:
-    """The version of the row must not be another one while it is unknown whether the group has written it."""
+    """The version of the row must not change to another cell while it is unknown whether the group has written it."""
     store = FaultyStore(fresh(*MODELS))
     session = hb.Session(store)
     session.add(item(1))
@@ -246,8 +246,8 @@ def reader(group: Any) -> Callable[[Any], Any]:
 
 
 def in_group(*models: Any) -> Program:
-    """Takes one from the first object and adds it to the next, in a local transaction that must not see half of
-    another one.
+    """Takes one from the first object and adds it to the next, in a local transaction that must not see half of another
+    transaction.
     """
 
     def move(group: Any) -> int:
@@ -266,7 +266,7 @@ def in_group(*models: Any) -> Program:
 
 
 def in_commit(*models: Any) -> Program:
-    """The same in a commit of objects with versions, each of which is judged by itself."""
+    """The same in a commit of objects with versions, each of which is checked separately."""
 
     def run(session: hb.Session) -> None:
         left = dict(zip(models, (-1, 1), strict=True))
@@ -304,7 +304,7 @@ def alone(model: Any) -> Program:
 
 
 def put(*made: Any) -> Program:
-    """Puts objects in one commit, whatever is there."""
+    """Puts objects in one commit, over any existing objects."""
 
     def run(session: hb.Session) -> None:
         session.add_all(type(each)(**hb.asdict(each)) for each in made)  # without a version
@@ -345,8 +345,8 @@ MOVES = {
 
 
 def check(start: str, programs: Sequence[str], schedule: Schedule) -> int:
-    """Runs programs beside each other and compares the values with those of any order; the number of turns that were
-    taken.
+    """Runs programs concurrently, and compares the values with those of any order; returns the number of turns that
+    were taken.
     """
     store = fresh(*MODELS)
     for program in STARTS[start]:
@@ -379,7 +379,7 @@ def check(start: str, programs: Sequence[str], schedule: Schedule) -> int:
 
 
 def switching(first: int, *at: int) -> Schedule:
-    """A schedule of two programs: this one begins, and after so many turns in all the other one goes on."""
+    """A schedule of two programs: this one begins, and after a number of turns the other one continues."""
     turn = 0
 
     def choose(alive: Sequence[int]) -> int:

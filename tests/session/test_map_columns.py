@@ -1,5 +1,5 @@
-"""Map columns: whatever a session does with them, they are dictionaries whose slices are sorted, in a row of their
-own or a shared one.
+"""Map columns: whatever a session does with them, they are dictionaries whose slices are sorted, in separate rows or a
+shared row.
 """
 
 from __future__ import annotations
@@ -287,7 +287,7 @@ def test_a_delete_takes_its_own_cells(shape: str) -> None:
 @pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize("shape", WRITTEN)
 def test_a_crash_at_any_call(shape: str, limited: bool) -> None:
-    """Whatever a crash leaves, an object that is added anew begins without the entries of the one before."""
+    """After any crash, an object that is added again begins without the entries of the previous one."""
     if limited and "versioned" in shape:
         return
     model, old, new = model_of(shape), {"a": "old", "b": "old"}, {"b": "new"}
@@ -369,7 +369,7 @@ class LandingLate(RecordingStore):
 @pytest.mark.parametrize("landing", ["before the delete", "after the delete"])
 @pytest.mark.parametrize("shape", ["indexed", "wide, indexed"])
 def test_entries_that_land_late(shape: str, landing: str, limited: bool) -> None:
-    """Entries whose put meets a delete are not among those of the next object, however late it lands."""
+    """Entries that are put during a delete do not appear in the next object, even if the put takes effect very late."""
     model = model_of(shape)
     for old in ({}, {"a": "old"}):
         with fresh(model) as store:
@@ -408,7 +408,7 @@ def test_entries_that_land_late(shape: str, landing: str, limited: bool) -> None
 
 @pytest.mark.parametrize("shape", ["tall", "two families", "wide"])
 def test_entries_are_put_only_where_their_object_is(shape: str) -> None:
-    """Where a store can check it, entries are not put beside an object that was deleted since it was read."""
+    """If the store can check it, entries are not put for an object that was deleted since it was read."""
     model = model_of(shape)
     with fresh(model) as store:
         session = opened(store)
@@ -531,7 +531,7 @@ def test_what_is_refused() -> None:
 
 
 def filled(model: Any, count: int, store: Any = None) -> Any:
-    """A store with one object of so many entries, and neighbours on both sides."""
+    """A store with one object with a number of entries, and neighbours on both sides."""
     store = fresh(model) if store is None else store
     with opened(store) as session:
         session.add_all(

@@ -307,7 +307,9 @@ STEPS = st.lists(
 @settings(max_examples=examples(25), deadline=None)
 @given(STEPS)
 def test_a_query_returns_every_row_of_ours_and_none_that_is_not_there(steps: list[tuple[str, int]]) -> None:
-    """A name has one topic for ever, whoever puts its row; hidden are only rows of others that no repair has seen."""
+    """A name always has the same topic, no matter which program puts its row. Only rows of other programs that no
+    repair has seen are hidden.
+    """
     model, times = declare(), hb.indexes.IndexTimes(lease=0, longest_call=0.001, clock_bound=0.02, grace=0.09)
     table = hb.schema.schema_of(model).table
     there: dict[str, bool] = {}  # whether the query must find it

@@ -1,4 +1,4 @@
-"""Rows put before the first one of their prefix, and inserts where no call changes a row under a condition."""
+"""Rows put before the first row of their prefix, and inserts without conditional changes of rows."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_what_is_not_possible_is_refused() -> None:
 
 
 def claim(bed: Bed, number: int = 5, age: float | None = None) -> Comment:
-    """Leaves the claim of a program that died now, or so many seconds ago, and returns the object under its key."""
+    """Leaves the claim of a program that died now, or a number of seconds ago, and returns the object under its key."""
     obj = Comment(post=7, number=number, text="new", author="bob")
     row = hb.row_key(Comment, post=7, number=number)
     at = None if age is None else int((time.time() - age) * 1000)

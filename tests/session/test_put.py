@@ -369,7 +369,7 @@ def test_an_insert_into_a_table_of_another_program_names_what_it_needs() -> None
 
 @pytest.mark.parametrize("limited", [False, True])
 def test_a_put_whose_deletes_do_not_arrive_says_so(limited: bool) -> None:
-    """A store without one mutation for a row puts the new values first."""
+    """A store without atomic mutations of a row puts the new values first."""
     rows = [{"url": "a", "status": None, "title": "new"}]
     for at in range(1, 9):
         store = fresh(Crawled)

@@ -1,4 +1,4 @@
-"""The server's clock and the lease are asked in the middle of a protocol: where the answer fails, a commit goes on
+"""The server's clock and the lease are asked in the middle of a protocol: if the answer fails, a commit continues from
 where it was.
 """
 

@@ -1,4 +1,4 @@
-"""A commit of which certainly nothing was carried out raises the cause, if all its calls were refused for one."""
+"""A commit that certainly carried out nothing raises the cause, if all its calls were refused for the same cause."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ Key = tuple[int, int]
 
 @define
 class Expected:
-    """What a store holds, by key: a model of it that knows nothing of rows."""
+    """The contents of a store, by key: a simple model without rows."""
 
     model: Any
     rows: dict[Key, dict[str, Any]] = field(factory=dict)
@@ -147,7 +147,7 @@ class Expected:
         self.rows[key] = {name: values[name] for name in self.names}
 
     def outcome(self, old: Key, new: Key) -> type[HbmodelError] | None:
-        """What a move raises."""
+        """The error that a move raises."""
         if new == old:
             return hb.SessionError
         if old not in self.rows:
@@ -180,7 +180,7 @@ class Expected:
         return {name: value for name, value in self.rows[key].items() if name != "notes"}
 
     def check(self, store: hb.Store) -> None:
-        """Every path gives the objects as they are, and nothing is left of those that went."""
+        """Every path returns the current objects, and nothing is left of objects that are gone."""
         session, schema = hb.Session(store), hb.schema.schema_of(self.model)
         for key, values in self.rows.items():
             found = session.get(self.model, user=key[0], app=key[1])
@@ -483,7 +483,7 @@ def test_what_was_written_under_both_keys_is_kept() -> None:
 
 
 def _without_stamps(store: hb.Store, table: str) -> dict[bytes, dict[bytes, bytes]]:
-    """Every row with its cells, but for those of an insert that end by themselves; marks of moves are shorter."""
+    """Every row with its cells, except the cells of an insert that expire by themselves; marks of moves are shorter."""
     return {
         row: {column: value for column, value in cells.items() if not (column.startswith(b"d:_p") and len(column) > 5)}
         for row, cells in cells_of(store, table).items()
@@ -549,7 +549,7 @@ def test_what_is_refused(bed: Bed) -> None:
 
 @hb.model(table="rekeyed_cells", family="d")
 class Tag:
-    """An object is one cell, with nothing but its key in the qualifier."""
+    """An object is one cell, with only its key in the qualifier."""
 
     user: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(in_qualifier=True)

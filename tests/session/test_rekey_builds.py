@@ -1,4 +1,4 @@
-"""`Session.rekey` beside a build or a drop of an index: the object is under its new key, and every index shows it."""
+"""`Session.rekey` during a build or a drop of an index: the object is under its new key, and every index shows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.pauses import OPTIONS, TIMES, at_each_call
 def declare(
     *, in_qualifier: bool = False, version: bool = False, other: bool = False, immutable: bool = False, **index: Any
 ) -> tuple[Any, Any]:
-    """A model without an index, or with one, and the same with one more."""
+    """A model without an index, or with one, and the same model with one more index."""
 
     def made(**indexes: Any) -> Any:
         types: dict[str, Any] = {
@@ -61,7 +61,7 @@ MOVES: Mapping[str, dict[str, str]] = {"another name": {"name": "b"}, "another g
 
 
 def check(store: hb.Store, model: Any, key: Mapping[str, str], *, index: bool = True) -> None:
-    """The one object is under this key and no other one, on every path, and can be written."""
+    """The only object is under this key and no other, on every path, and can be written."""
     if index:  # a build that meets a unique value under both keys of an object is to be called again
         hb.indexes.build_index(store, model, "by_rank", times=TIMES)
     session = hb.Session(store, **OPTIONS)
@@ -107,7 +107,7 @@ def test_an_index_is_built_between_two_calls(kind: str, move: str, lease_clock: 
 def test_an_object_is_put_under_the_old_key_after_an_index_is_built(
     kind: str, move: str, lease_clock: LeaseClock
 ) -> None:
-    """The object has moved already, and the call that is started again does not take the next one for it."""
+    """The object has already moved, and the restarted call does not mistake the next object for it."""
     old, new = KINDS[kind]
     place = {"group": "r", "name": "a"}
     put: list[bool] = []

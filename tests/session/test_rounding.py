@@ -64,7 +64,7 @@ class Split:
 
 @hb.model(table="rounded_reversed")
 class Backwards:
-    """As Java programs store times, newest first, and one whose bytes have no order."""
+    """Times as Java programs store them, newest first, and a time whose bytes have no order."""
 
     sensor: hb.Key[int] = hb.key(hb.codecs.UInt8)
     at: hb.Key[datetime] = hb.key(hb.codecs.ReverseStamp("s", round=True))
@@ -232,7 +232,7 @@ def shape(found: Measured) -> tuple[Any, ...]:
 
 
 def equals(value: float | None, wanted: float | None) -> bool:
-    """As queries have it: a NaN equals every NaN."""
+    """As in queries, a NaN equals every NaN."""
     if value is None or wanted is None:
         return value is wanted
     return (math.isnan(value) and math.isnan(wanted)) or value == wanted

@@ -319,7 +319,7 @@ def test_a_group_at_the_ends_of_time(unit: str, every: timedelta, desc: bool) ->
 
 @hb.model(table="rg_bytes", family="d")
 class Small:
-    """Its first object's qualifiers begin with that of the version of the row."""
+    """The qualifiers of its first object begin with the qualifier of the row's version."""
 
     owner: hb.Key[str] = hb.key()
     number: hb.Key[int] = hb.key(hb.codecs.UInt8, in_qualifier=True)
@@ -368,7 +368,7 @@ def version_of_row(bed: Bed) -> bytes | None:
 @pytest.mark.every_store
 @pytest.mark.parametrize("bed", ATOMIC, indirect=True)
 def test_what_was_deleted_with_its_row_stays_deleted(bed: Bed) -> None:
-    """A range of columns must not begin behind a cell that hides the tombstone of the family."""
+    """A range of columns must not begin after a cell that hides the tombstone of the family."""
     session = opened(bed)
     time.sleep(0.005)
     bed.store.delete("rg_banks", [Delete(b"x", timestamp=rows_of(bed.store, "rg_banks")[b"x"])])

@@ -1,4 +1,4 @@
-"""What each call of a session does, on every store."""
+"""The effect of each call of a session, on every store."""
 
 from __future__ import annotations
 

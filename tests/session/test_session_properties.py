@@ -56,7 +56,7 @@ operations = st.lists(
 
 
 class Expected:
-    """What sessions have written, told without a store."""
+    """The objects that sessions have written, computed without a store."""
 
     def __init__(self) -> None:
         self.rows: dict[Key, Values] = {}

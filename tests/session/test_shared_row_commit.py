@@ -1,6 +1,4 @@
-"""What one commit writes into a row that objects share is one atomic mutation: of all kinds, in every mode, whatever
-fails.
-"""
+"""The writes of one commit into a shared row are one atomic mutation: for all kinds, in every mode and failure."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ class Pet:
 
 @hb.model(table="jc_plain", family="e")
 class Note:
-    """In the same rows, in a family of its own."""
+    """In the same rows, in its own family."""
 
     owner: hb.Key[str] = hb.key()
     text: hb.Column[str] = hb.column("t")
@@ -328,7 +326,7 @@ def test_objects_written_in_the_same_millisecond_get_one_time(bed: Bed, monkeypa
 
 @pytest.mark.parametrize("bed", ["memory", "limited", *HBASE], indirect=True)
 def test_objects_of_several_kinds_get_the_latest_time_that_one_of_them_needs(bed: Bed) -> None:
-    """Else a commit of a time between theirs would show half of this one."""
+    """Otherwise a commit with a time between theirs would show half of this one."""
     session = bed.use(Timed, TimedOwner)
     session.add_all([Timed(owner="ann", name="tom", sort="cat"), TimedOwner(owner="ann", city="Bonn")])
     session.commit()
@@ -618,7 +616,9 @@ def test_unique_values_of_a_row_are_claimed_in_their_own_tables(bed: Bed) -> Non
 
 @pytest.mark.parametrize("bed", ATOMIC, indirect=True)
 def test_a_value_does_not_move_within_the_mutation_of_a_row(bed: Bed) -> None:
-    """Its claim cannot: whoever found it for the new holder, before the row has changed, would take it over."""
+    """Its claim cannot be released: a program that finds it, before the row of the new holder has changed, would take
+    it over.
+    """
     session = bed.use(Unique, UniqueOwner)
     session.add_all([Unique(owner="ann", name=name, sort="cat", tag=name) for name in ("rex", "tom")])
     session.commit()
@@ -686,7 +686,7 @@ def test_a_row_is_not_changed_while_one_of_its_objects_waits_for_a_value(bed: Be
 
 @pytest.mark.parametrize("bed", ATOMIC, indirect=True)
 def test_a_claim_is_taken_over_from_a_crashed_program(bed: Bed) -> None:
-    """Its owner is fenced by a call of its own, even in the row that is written."""
+    """Its owner is fenced by a separate call, even in the row that is written."""
     session = bed.use(Unique, UniqueOwner)
     session.add(Unique(owner="ann", name="rex", sort="cat", tag="x"))
     session.commit()

@@ -1,5 +1,5 @@
-"""Two models in one table, each in its own families, with the same row keys: neither sees or changes what is the
-other's.
+"""Two models in one table, each in its own families, with the same row keys: neither sees or changes the cells of the
+other.
 """
 
 from __future__ import annotations

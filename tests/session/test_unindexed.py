@@ -1,4 +1,4 @@
-"""Models without indexes: rows that expire beside deletes, pieces of deleted rows, None as absence, two models of a
+"""Models without indexes: rows that expire during deletes, fragments of deleted rows, None as absence, two models of a
 table.
 """
 
@@ -219,7 +219,7 @@ def test_a_row_under_a_delete_from_the_future_takes_no_ttl() -> None:
 
 
 def leave_piece(store: hb.Store, name: str, cells: dict[bytes, bytes]) -> None:
-    """What an update or an increment beside a delete leaves of a row."""
+    """The cells that an update or an increment during a delete leaves."""
     store.put("scores", [Put(hb.row_key(Tally, name=name), cells)])
 
 
@@ -360,7 +360,7 @@ def test_an_update_to_nothing_but_none_leaves_the_row(bed: Bed) -> None:
 
 
 def test_a_row_whose_none_is_no_cell_is_old_or_new() -> None:
-    """Whatever a crash leaves: in one atomic call, else by empty cells before the delete."""
+    """After any crash: by one atomic call, otherwise by empty cells before the delete."""
     for limited in (False, True):
         for at, mode in [(at, mode) for at in range(2) for mode in ("before", "after")]:
             with fresh(Gap) as store:
@@ -406,7 +406,7 @@ class Twin:
 
 @hb.model(table="cards", family="d")
 class Neighbour:
-    """Another one, of which one column stands in a family of its own."""
+    """Another model, with one column in another family."""
 
     name: hb.Key[str] = hb.key()
     page: hb.Column[str] = hb.column("p")

@@ -1,4 +1,4 @@
-"""Unique indexes: one row per value, whoever writes, and whatever crashed."""
+"""Unique indexes: one row per value, with any writers and any crashes."""
 
 from __future__ import annotations
 
@@ -405,7 +405,9 @@ def seats(more: bool) -> hb.Store:
 
 
 def disturbed(store: hb.Store, kind: str, at: int) -> tuple[str, str | None]:
-    """What becomes of a write, and of that of another program before a call of it; None if it has fewer calls."""
+    """The outcome of a write, and of another program's write that runs before one of its calls; None if it has fewer
+    calls.
+    """
     calls = 0
     other: str | None = None
 
@@ -421,7 +423,7 @@ def disturbed(store: hb.Store, kind: str, at: int) -> tuple[str, str | None]:
 def written(
     store: hb.Store, write: Callable[[hb.Session], object], on_call: Callable[[Any], None] | None = None
 ) -> str:
-    """What becomes of a write."""
+    """The outcome of a write."""
     session = hb.Session(store, on_call=on_call)
     try:
         write(session)

@@ -143,9 +143,7 @@ class Perhaps:
     [("by_at", "at"), ("newest", "at"), ("by_stamp", "stamp"), ("oldest_stamp", "stamp"), ("by_stage", "stage")],
 )
 def test_none_comes_before_every_value(bed: Bed, path: str, name: str) -> None:
-    """One rule for every codec: where the bytes put None on the other side, the order is refused unless None is left
-    out.
-    """
+    """One rule for every codec: if the bytes put None on the wrong side, an order needs None excluded."""
     session = bed.use(Perhaps)
     times = [None, *(datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3))]
     stages = [None, *Stage]

@@ -213,8 +213,8 @@ def test_updates_of_one_row_in_one_commit_follow_each_other(atomic_bed: Bed) -> 
 @pytest.mark.parametrize("refused", [True, False])
 @pytest.mark.parametrize("model", [Account, Ticket])
 def test_the_copy_of_a_refused_update_counts_as_read_before(model: Any, refused: bool) -> None:
-    """The next version is that of the program that came first, and a copy that has it would overwrite what that
-    program wrote.
+    """The next version belongs to the program that came first, and a copy with this version would overwrite that
+    program's write.
     """
     field = "note" if model is Account else "state"
     with fresh(Account, Ticket) as store:
@@ -342,7 +342,9 @@ BEFORE: dict[str, Callable[[hb.Session, Any], Any]] = {
 def test_another_commit_gets_the_copy_of_an_update_that_waits(
     call: Callable[[hb.Session, Any], Any], theirs: bool
 ) -> None:
-    """It must not take the version of the copy for that of the row: another program may have written the row."""
+    """It must not mistake the version of the copy for the version of the row: another program may have
+    written the row.
+    """
     with fresh(Account) as store:
         session, other = hb.Session(store), hb.Session(store)
         session.add(Account(name="a", owner="ann"))
@@ -412,7 +414,7 @@ class Disturbed(FaultyStore):
 
 
 def test_whatever_becomes_of_updates_no_change_of_another_program_is_lost() -> None:
-    """Calls on copies, and on copies of those, in two sessions, of which any may be refused, dropped or continued."""
+    """Calls on copies, and on copies of copies, in two sessions; any call may be refused, dropped or continued."""
     for seed in range(examples(300)):
         drawn = random.Random(seed)
         plain = fresh(Account)

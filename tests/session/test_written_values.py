@@ -1,5 +1,5 @@
-"""What writes return equals what is read afterwards, although codecs round and times come in any zone; the caller's
-objects stay.
+"""What writes return equals what is read afterwards, although codecs round and times may have any zone; the caller's
+objects do not change.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def values_of(obj: Any) -> dict[str, Any]:
 
 
 def check_read(session: hb.Session, obj: Any) -> None:
-    """An object that a write returned is the one that is read."""
+    """An object that a write returned equals the one that is read."""
     model = type(obj)
     schema = hb.schema.schema_of(model)
     read = session.get(model, **{name: getattr(obj, name) for name in schema.layout.names})

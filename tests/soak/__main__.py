@@ -77,7 +77,7 @@ class Programs:
 
 
 def soak(minutes: float, *, server: bool = True) -> dict[str, Any]:
-    """Runs everything for so many minutes and counts what is wrong in the end."""
+    """Runs everything for a number of minutes, and counts the errors at the end."""
     with tempfile.TemporaryDirectory() as temporary, LocalHBase(gateway_properties=PROPERTIES, version=TESTED) as hbase:
         directory = Path(temporary)
         urls = [f"{hbase.url}?timeout=7", f"{hbase.thrift2_url}?timeout=7"]
@@ -129,7 +129,7 @@ def _disturb(hbase: LocalHBase, programs: Programs, end: float, server: bool) ->
 
 
 def _counted(store: hb.Store, directory: Path) -> dict[str, Any]:
-    """What holds once nobody writes any more."""
+    """The state once no program writes any more."""
     time.sleep(TIMES.longest_call)  # the last call of a dropper that was killed may still land
     patiently(lambda: _whole(store))
     built = hb.indexes.build_index(store, Item, "by_note", times=TIMES, claim_life=3)
@@ -148,7 +148,7 @@ def _counted(store: hb.Store, directory: Path) -> dict[str, Any]:
 
 
 def _count(store: hb.Store, directory: Path, model: Any, found: dict[str, Any]) -> None:
-    """Adds what holds of one model's rows and indexes."""
+    """Adds the state of one model's rows and indexes."""
     rows = {item.number: (item.tag, item.note) for item in open_session(store).query(model).allow_full_scan()}
     found["rows"] += len(rows)
     for own in range(WRITERS[model]):

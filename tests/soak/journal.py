@@ -1,4 +1,4 @@
-"""What a writer has asked for and what was acknowledged, in a file that outlives it."""
+"""The requests of a writer and the acknowledgements, in a file that outlives the writer."""
 
 from __future__ import annotations
 

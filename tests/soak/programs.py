@@ -1,4 +1,4 @@
-"""The programs of a soak, each a process of its own: `python -m tests.soak.programs ROLE URL DIRECTORY SEED`."""
+"""The programs of a soak, each a separate process: `python -m tests.soak.programs ROLE URL DIRECTORY SEED`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIXED = 60
 
 @hb.model(table="soaked", family="d", salt=hb.HashSalt(2))
 class Item:
-    """A row with two indexes, of which one is dropped and built again all the time."""
+    """A row with two indexes, one of which is repeatedly dropped and built again."""
 
     number: hb.Key[int] = hb.key(hb.UInt32)
     tag: hb.Column[str] = hb.column("t")
@@ -54,7 +54,7 @@ WRITERS = {Item: 3, Account: 2}
 
 
 def fixed_rows(model: type[Any]) -> list[Any]:
-    """What nobody changes."""
+    """Rows that no program changes."""
     return [model(number=n, tag=f"fixed{n % 10}", note=f"fixed{n}") for n in range(FIXED)]
 
 
@@ -115,7 +115,7 @@ def write(url: str, directory: Path, seed: int, model: type[Any], own: int) -> N
 
 
 def reread(session: hb.Session, model: Any, number: int, possible: set[Row], tag: str) -> dict[str, Any]:
-    """Compares what an index has of a row that nobody else writes with what it may be."""
+    """Compares the index entries of a row that no other program writes with the possible ones."""
     read: list[Any] = []
     patiently(lambda: read.append(session.query(model).where(model.tag == tag).use_index("by_tag").all()))
     answers = [(item.tag, item.note) for item in read[0] if item.number == number]

@@ -41,7 +41,7 @@ def check_same(plain: Store, store: Store, table: str, data: st.DataObject) -> N
 
 @pytest.fixture(scope="module")
 def memory() -> Iterator[tuple[Store, Store]]:
-    """A plain store, and one to look at through a folded view."""
+    """A plain store, and one that is read through a folded view."""
     with EmbeddedStore(None) as plain, EmbeddedStore(None) as store:
         for each in (plain, store):
             each.create_table("t", NARROW)

@@ -1,5 +1,5 @@
-"""Writes of objects that share rows: what becomes one put, what is refused before anything is sent, what a delete
-leaves.
+"""Writes of objects that share rows: the puts that are joined, the writes that are refused before anything is sent, and
+the cells that a delete leaves.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def place(row: bytes, name: bytes) -> bytes:
 
 
 class Wide:
-    """A table with objects of a wide model in the rows `r` and `s`, and with cells of nobody."""
+    """A table with objects of a wide model in the rows `r` and `s`, and with cells that belong to no object."""
 
     def __init__(self, bed: Bed) -> None:
         self.bed, self.table = bed, next(TABLES)

@@ -1,6 +1,4 @@
-"""What is told of the calls to a store: each one, with its size, its time, its retries and its error, and never a
-value.
-"""
+"""The reports of calls to a store: each call, with its size, its time, its retries and its error, but never a value."""
 
 from __future__ import annotations
 
@@ -314,7 +312,7 @@ def test_without_a_function_the_store_is_the_one_given() -> None:
 
 
 class Retried:
-    """A store behind a proxy, told of its calls twice: by the store and by a session's wrapping of it."""
+    """A store behind a proxy whose calls are reported twice: by the store, and by a session's wrapper."""
 
     def __init__(self, store: Store, proxy: Proxy, table: str, get: str) -> None:
         self.store, self.proxy, self.table, self.get = store, proxy, table, get

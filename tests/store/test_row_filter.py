@@ -1,4 +1,4 @@
-"""What a filter does not take notice of may be left out: it passes the same cells."""
+"""Cells that a filter ignores can be left out: it passes the same cells."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ ROWS = st.tuples(*[st.sampled_from([b"", b"x", b"", None])] * len(QUALIFIERS)).m
 
 
 def kept(filter: Filter, row: dict[bytes, bytes], seen: KeyRange, reversed: bool) -> dict[bytes, Cell]:
-    """What passes of the cells in a range of qualifiers."""
+    """The cells in a range of qualifiers that pass."""
     asked = RowFilter(filter, reversed)
     if asked.rejects(b"r"):
         return {}

@@ -1,4 +1,4 @@
-"""Objects out of pieces of rows that change, while scans break: each is of one read, and each comes once."""
+"""Objects from pieces of rows that change, while scans break: each object is from one read, and is returned once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EVENTS = st.lists(st.builds(Event, st.integers(0, 12), WIDTHS, st.booleans()), m
 
 
 class BreakingStore(WrappingStore):
-    """Whose scans in pieces break, and begin again with the row under way as gateways' scans do."""
+    """A store whose scans in pieces break, and begin again with the current row, as gateways' scans do."""
 
     def __init__(self, store: Store, events: Sequence[Event], happen: Callable[[Event], None]) -> None:
         super().__init__(store)

@@ -1,4 +1,4 @@
-"""The versions of rows, and the links between those of several families."""
+"""The versions of rows, and the links between the versions of several families."""
 
 from __future__ import annotations
 

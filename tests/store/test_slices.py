@@ -347,7 +347,7 @@ def test_a_scan_can_be_closed_early(store: RecordingStore) -> None:
 
 @given(st.lists(st.tuples(st.binary(max_size=2), st.binary(max_size=3)), max_size=30), st.integers(1, 4))
 def test_objects_of_one_cell_whose_alias_is_empty(names: list[tuple[bytes, bytes]], page: int) -> None:
-    """The last column field is raw then, so that one prefix may begin another."""
+    """The last column field is then raw, so one prefix may be a prefix of another."""
     form = ObjectKeyForm(kind=b"p")
     wide = WideRows("t", b"d", form, lambda qualifier: len(qualifier) if qualifier[:1] == b"p" else None, [b"d:"])
     with EmbeddedStore(None) as store:

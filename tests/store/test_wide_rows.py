@@ -21,7 +21,7 @@ def name_of(wide: WideRows, named: Named) -> bytes:
 
 
 def check(wide: WideRows, cells: list[Named]) -> None:
-    """Cells of one row become the objects of which they are, whatever came before."""
+    """Cells of one row become the objects that they belong to, regardless of earlier rows."""
     names = {name_of(wide, named): named for named in cells}
     expected = {
         text: [wide.lead + names[name][1] for name in of_object]

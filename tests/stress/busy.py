@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 
 @contextmanager
 def busy_processes(count: int) -> Iterator[None]:
-    """Has so many of them run."""
+    """Runs this number of them."""
     with ExitStack() as stack:
         for _ in range(count):
             stack.enter_context(subprocess.Popen([sys.executable, "-m", __name__], stdin=subprocess.PIPE))

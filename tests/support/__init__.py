@@ -1,1 +1,1 @@
-"""What several test modules use and is no test itself."""
+"""Helpers for several test modules."""

@@ -1,4 +1,4 @@
-"""What another program does between two calls of a session."""
+"""Calls of another program between two calls of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gateways beside those of a local HBase, started in another way: over HTTP, with TLS, framed, compact."""
+"""Gateways in addition to those of a local HBase, started in another way: over HTTP, with TLS, framed, compact."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GatewayProcess:
         os.kill(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """It is gone without a word of its own."""
+        """It is killed without a chance to close its connections."""
         end([self.process], grace=0)
 
 

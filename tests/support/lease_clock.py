@@ -10,19 +10,19 @@ from hbmodel.tables.roll.binding_cache import BindingCache
 
 
 class LeaseClock:
-    """Stands still until it is moved; the clocks by which rows are written go on all the same."""
+    """A clock that does not move by itself; the clocks for timestamps of rows continue independently."""
 
     def __init__(self) -> None:
         self._now = 1_000_000
 
     def move(self, seconds: float) -> None:
-        """Lets so many seconds pass."""
+        """Lets a number of seconds pass."""
         self._now += round(1000 * seconds)
 
     def cache(self, lease: float = LEASE) -> BindingCache:
-        """Metadata that sessions trust for so many seconds by this clock."""
+        """Metadata that sessions trust for a number of seconds by this clock."""
         return BindingCache(lease, running=lambda: self._now)
 
     def session(self, store: hb.Store, *, lease: float = LEASE, **options: Any) -> hb.Session:
-        """A session that trusts what it knows for so many seconds by this clock."""
+        """A session that trusts its metadata for a number of seconds by this clock."""
         return hb.Session(store, cache=self.cache(lease), **options)

@@ -1,4 +1,4 @@
-"""What another process does with a partition of a query."""
+"""The work of another process on a partition of a query."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from hbmodel.store.wide.page_sizes import PageSizes
 
 
 def pages_of(*cells: int) -> PageSizes:
-    """Pages of so many cells: the first, the second, and so on; the same where only keys are read."""
+    """Pages with these numbers of cells: the first, the second, and so on; the same for reads of keys only."""
     return PageSizes(cells=cells, keys=cells)
 
 

@@ -1,4 +1,6 @@
-"""What two calls at once may leave: what one of their orders leaves, and what the documentation allows besides."""
+"""The possible results of two concurrent calls: those of one of their orders, and others that the
+documentation allows.
+"""
 
 from __future__ import annotations
 
@@ -65,11 +67,11 @@ class Pair:
     base: int
 
     def then(self, at: int, state: State) -> Then:
-        """What one of the calls leaves of a state."""
+        """The state after one of the calls."""
         return DEEDS[self.deeds[at]].then(self.of, state, self.base + 5 + at)
 
     def wrong(self, found: State) -> str | None:
-        """What is wrong about what was found, if anything."""
+        """The error in the result, if any."""
         outcomes = list(self.orders())
         if found in outcomes or self._allowed(found) or self._mixed(found, outcomes):
             return None
@@ -77,7 +79,7 @@ class Pair:
         return f"found {dict(found)} with {errors}, not one of {[dict(each) for each in outcomes]}"
 
     def orders(self) -> Iterator[State]:
-        """What is there after the two in either order, as far as their answers agree with it."""
+        """The states after the two calls in either order, if their answers agree with it."""
         for order in ((0, 1), (1, 0)):
             states = [self.state]
             for at in order:
@@ -98,7 +100,7 @@ class Pair:
             yield from states
 
     def _allowed(self, found: State) -> bool:
-        """What the documentation allows although no order of the calls gives it."""
+        """The states that the documentation allows although no order of the calls gives them."""
         of, state = self.of, self.state
         if (
             self.limited
@@ -154,8 +156,8 @@ class Pair:
         return False
 
     def _put_before_deleted(self, found: State, at: int) -> bool:
-        """Whether only a new object is left: a query is no snapshot, and the new row comes before those that it has
-        read.
+        """Whether only a new object is left: a query is not a snapshot, and the new row comes before the rows that it
+        has read.
         """
         after = self.then(at, self.state)
         if isinstance(after, type):

@@ -108,7 +108,7 @@ Errors = tuple[type[BaseException] | None, type[BaseException] | None]
 
 @frozen
 class Result:
-    """What came of two calls."""
+    """The results of two calls."""
 
     found: State
     errors: Errors
@@ -232,7 +232,7 @@ class Stage:
         return not (of.indexed or of.schema.versioned) and (self.store.limited or of.wide or not of.required)
 
     def _found(self, key: str) -> tuple[State, str | None]:
-        """The rows that are left, and what is wrong if not every way to read them says the same."""
+        """The remaining rows, and the error if different ways to read them disagree."""
         of, session = self.of, self.sessions()
         found: dict[str, Row] = {}
         for name, fields in ((name, names(of, key, name)) for name in of.places):

@@ -1,4 +1,4 @@
-"""Waits for what other threads and programs do, for as long as the busiest machine needs."""
+"""Waits for other threads and programs, as long as the busiest machine needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ second.
 
 
 def comes_true(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
-    """Whether something becomes true within so many seconds."""
+    """Whether something becomes true within a number of seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -22,5 +22,5 @@ def comes_true(condition: Callable[[], object], seconds: float = PATIENCE) -> bo
 
 
 def wait_until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Waits until something is true; fails after so many seconds."""
+    """Waits until something is true; fails after a number of seconds."""
     assert comes_true(condition, seconds), f"not true after {seconds} s"

@@ -1,4 +1,4 @@
-"""What `diff` tells of live tables, and what `alter` and `create_tables` make of it."""
+"""The differences of live tables that `diff` reports, and the changes of `alter` and `create_tables`."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ def test_the_first_gateway_gives_the_lines_for_the_shell(empty: Bed) -> None:
 
 
 class Unalterable(RecordingStore):
-    """A store that can alter no table, and says how another can."""
+    """A store that cannot alter tables, and names one that can."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -635,7 +635,7 @@ def test_namespaces_are_asked_for_only_where_one_may_be_missing() -> None:
 
 
 def test_families_that_no_model_maps_are_left_and_said() -> None:
-    """A delete leaves their cells; families of another registered model are that one's."""
+    """A delete leaves their cells; families of another registered model belong to that model."""
     with hb.connect("memory:") as store:
         model = declare()
         store.create_table(TABLE, [Family(name) for name in (b"d", b"t", b"x", b"y")])

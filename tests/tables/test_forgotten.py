@@ -1,4 +1,4 @@
-"""Removing what the registry knows of a table that is gone, and of one that is not."""
+"""Removing the registry's entry of a table that is gone, and of one that still exists."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Builds and drops of indexes where every write looks at the registry inside its transaction: nobody waits for
-writers.
-"""
+"""Index builds and drops if every write checks the registry inside its transaction: they never wait for writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What killed builders, programs that start meanwhile and models of another layout do to an index."""
+"""The effect of killed builders, of programs that start during a build, and of models with another layout
+on an index.
+"""
 
 from __future__ import annotations
 

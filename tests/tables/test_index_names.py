@@ -118,7 +118,7 @@ def test_an_index_that_is_built_by_either_of_two_programs_is_one() -> None:
 
 @frozen
 class Step:
-    """What a program does: it declares some indexes, and creates, alters, builds or drops."""
+    """A step of a program: it declares some indexes, and creates, alters, builds or drops."""
 
     what: str
     indexes: Mapping[str, tuple[str, str | None]]
@@ -197,7 +197,7 @@ def check_if_writable(store: hb.Store, declared: Any, index: str) -> None:
 
 
 def hold(store: RecordingStore) -> None:
-    """What holds between any two steps."""
+    """The invariants between any two steps."""
     found = states(store)
     live = [state.table for state in found.values() if state.state != ABSENT]
     assert len(set(live)) == len(live)

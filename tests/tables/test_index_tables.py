@@ -1,4 +1,4 @@
-"""Which existing tables may become those of an index, and which are never deleted with one."""
+"""The existing tables that may become index tables, and the tables that are never deleted with an index."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def another_registry(store: hb.Store, table: str) -> None:
 
 
 def of_other_programs(store: hb.Store, table: str) -> None:
-    """A table with a row of which the registry knows nothing."""
+    """A table with a row that the registry does not know."""
     store.create_table(table, [Family(b"d")])
     store.put(table, [Put(b"theirs", {b"d:x": b"precious"})])
 

@@ -736,7 +736,7 @@ def test_a_unique_index_is_built_once_no_two_rows_share_a_value(bed: Bed) -> Non
 @pytest.mark.lengthy
 @pytest.mark.parametrize("bed", ["memory", HBASE[1]], indirect=True)
 def test_a_unique_index_is_built_while_programs_write(bed: Bed) -> None:
-    """Every value ends with one row and its claim, whoever wrote it, and however the writers met the builders."""
+    """In the end every value has one row and its claim, for all interleavings of writers and builders."""
     two = versioned()
     times = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
     hb.create_tables(bed.store, two.before)
@@ -911,7 +911,7 @@ def declare_again(table: str) -> type[Any]:
 
 @pytest.mark.lengthy
 def test_a_build_does_not_look_at_the_registry_for_every_batch() -> None:
-    """What it must note of its range is one call for each batch, and nothing else."""
+    """It records the progress of its range with one call for each batch, and makes no other calls."""
     two = declare()
     with fresh(two.before) as store:
         open_session(store).bulk_add([two.before(name=f"{n:03}", topic="t") for n in range(200)])

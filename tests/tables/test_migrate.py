@@ -364,7 +364,7 @@ def test_a_delete_that_waits_for_its_commit_until_objects_move_is_refused_then(s
 def test_a_write_that_outlives_its_phase_is_written_where_others_look(
     store: hb.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program stands still between its call and the acknowledgement, while all others go on to the next phases."""
+    """A program is paused between its call and the acknowledgement, while all others continue to the next phases."""
     hb.create_tables(store, Moved)
     set_phase(store, PREPARED)
     session = hb.Session(store, lease=0)

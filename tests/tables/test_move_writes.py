@@ -187,7 +187,9 @@ def _until(before: str, after: str, kill: Callable[..., None]) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_read_before_a_rollback_does_not_come_back(kind: str) -> None:
-    """A program stands still while the migration is rolled back, an object deleted, and the migration begun again."""
+    """A program is paused while the migration is rolled back, an object is deleted, and the migration is
+    begun again.
+    """
     with fresh() as store:
         new, made, _ = begun(store, kind)
 

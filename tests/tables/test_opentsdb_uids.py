@@ -1,4 +1,6 @@
-"""OpenTSDB's table of ids as a dictionary: what OpenTSDB has assigned is read, and both go on assigning."""
+"""OpenTSDB's table of ids as a dictionary: ids that OpenTSDB has assigned are read, and both programs
+assign new ones.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""For whom the phases of a migration wait: readers for their leases, writers only if one may still act by the phase
-before.
+"""The programs that the phases of a migration wait for: readers until their leases end, writers only if they may still
+act on the previous phase.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def test_phases_follow_each_other_once_writers_have_noticed(gateway: hb.Store) -
 
 
 class Standing(RecordingStore):
-    """Its first write to a table stands still between its last look at the registry and the store."""
+    """Its first write to a table is paused between its last check of the registry and the call to the store."""
 
     def __init__(self, store: hb.Store, table: str, *, gated: bool) -> None:
         super().__init__(store, gated=gated)

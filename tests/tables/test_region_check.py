@@ -37,7 +37,7 @@ DIGESTS = [Digest(digest=hashlib.md5(bytes(str(n), "ascii")).hexdigest(), value=
 
 
 def bytes_split(low: bytes, high: bytes, regions: int) -> list[bytes]:
-    """What HBase's `Bytes.split` makes of two keys: evenly spaced numbers, whatever their bytes mean."""
+    """The split keys of HBase's `Bytes.split`: evenly spaced numbers, regardless of the meaning of the bytes."""
     first, last = int.from_bytes(low, "big"), int.from_bytes(high, "big")
     return [(first + (last - first) * n // regions).to_bytes(len(low), "big") for n in range(1, regions)]
 

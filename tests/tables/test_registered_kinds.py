@@ -1,4 +1,4 @@
-"""What the registry keeps of the kinds of indexes: another condition, another element, another version is another
+"""The registry's entries of the kinds of indexes: another condition, another element or another version is another
 layout.
 """
 

@@ -1,4 +1,4 @@
-"""Samples of a table's rows, and what they say of its size."""
+"""Samples of a table's rows, and the estimate of its size."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def test_a_build_names_the_program_that_it_waits_for() -> None:
 
 
 def test_a_writer_that_notices_the_change_is_waited_for_no_longer() -> None:
-    """Its calls go on without an end, and so does the build."""
+    """Its calls continue without end, and so does the build."""
     with fresh(PLAIN, gated=False) as store:
         hb.create_tables(store, ONE)
         ended = threading.Event()

@@ -1,4 +1,4 @@
-"""The commands that show keys, rows, regions and bytes by what the registry says, on a file and on HBase."""
+"""The commands that show keys, rows, regions and bytes from the registry's description, on a file and on HBase."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def whole_run(path: Path, arguments: Sequence[str]) -> Outcomes | None:
 
 
 def last_run(path: Path) -> Outcomes | None:
-    """What an earlier run came to; None if there was none."""
+    """The results of an earlier run; None if there was none."""
     return Outcomes(**json.loads(path.read_bytes())) if path.exists() else None
 
 

@@ -1,4 +1,6 @@
-"""What the tests of a real HBase came to on each version, and the tables of the README and the docs made of it."""
+"""The results of the tests of a real HBase on each version, and the tables of the README and the docs
+that show them.
+"""
 
 from __future__ import annotations
 

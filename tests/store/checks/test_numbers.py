@@ -1,4 +1,4 @@
-"""What counts as a whole number: any integer of Python or NumPy, and no bool."""
+"""Values that count as whole numbers: any integer of Python or NumPy, but not a bool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The versions of one cell: what a chain drops early must make no difference to any read, now or after compactions."""
+"""The versions of one cell: versions that a chain drops early must not change the result of any read, now or after
+compactions.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tell(path: Path) -> dict[str, Any]:
-    """What ends with anything but an error of this library."""
+    """The calls that end with an error other than those of this library."""
     url = f"embedded:{path}"
     found = unexpected_commands(url)
     try:
@@ -130,7 +130,7 @@ def wrong_values() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("table", "column", "value", "only"), list(wrong_values()))
 def test_values_of_another_type(good: Path, tmp_path: Path, table: str, column: str, value: Any, only: bool) -> None:
-    """SQLite stores values of any type in any column, and does not notice one that became another."""
+    """SQLite stores values of any type in any column, and does not notice a changed type."""
     path = tmp_path / "x.db"
     path.write_bytes(good.read_bytes())
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -151,7 +151,7 @@ def test_damage_is_told_with_the_path(good: Path, tmp_path: Path) -> None:
 
 
 def test_an_error_of_an_undamaged_file_is_left_alone() -> None:
-    """A mistake in the library must not be taken for damage."""
+    """A mistake in the library must not be treated as damage."""
     with hb.connect("memory:") as store:
         fill(store)
         database = store._database  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""How far a scan has come, and the segments of a wide row one after the other."""
+"""The progress of a scan, and the segments of a wide row one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What only the embedded store has: a file, its processes and threads, a clock to set, and compactions on demand."""
+"""Features of only the embedded store: a file, its processes and threads, a clock that can be set, and compactions on
+demand.
+"""
 
 from __future__ import annotations
 
@@ -487,7 +489,7 @@ class TestFile:
 
 
 def hammer(path: str, name: int, count: int) -> None:
-    """What each process does: rows of its own, and a counter that all share."""
+    """The work of each process: its own rows, and a counter that all share."""
     with EmbeddedStore(path) as store:
         for number in range(count):
             store.increment(T, b"counter", b"d:c", 1)
@@ -682,8 +684,8 @@ class TestFork:
             assert values(store, b"counter") == {b"d:c": (len(found) - 1).to_bytes(8, "big")}
 
     def test_the_parents_end_leaves_the_childs_file_alone(self, path: str) -> None:
-        """Who closes a file last removes its log; a child whose locks are only inherited ones would go on writing to
-        the removed.
+        """The process that closes a file last removes its log; a child with only inherited locks would continue to
+        write to the removed log.
         """
         store = EmbeddedStore(path)
         store.create_table(T, [Family(b"d")])

@@ -26,7 +26,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EmbeddedSt
 
 
 def seen() -> bytes | None:
-    """What the transaction of a gate sees of a row."""
+    """The row as the transaction of a gate sees it."""
     read = TRANSACTION.get()
     assert read is not None
     row = read("registry", b"r")

@@ -1,4 +1,4 @@
-"""Which gateway comes next, and what survives when one goes: several gateways in front of one HBase."""
+"""Several gateways of one HBase: which one is used next, and what survives the failure of one."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ examples = 0
 
 
 def filled(store: Thrift1Store, rows: dict[bytes, dict[bytes, bytes]]) -> bytes:
-    """Writes the rows behind a prefix of their own and returns it."""
+    """Writes the rows under a new prefix, and returns the prefix."""
     global examples
     examples += 1
     prefix = b"%06d/" % examples

@@ -1,6 +1,4 @@
-"""Many scans of one row each on the real gateways: what they find, in how many calls, and what becomes of them when
-something breaks.
-"""
+"""Many scans of one row each on the real gateways: their results, the number of calls, and the effect of failures."""
 
 from __future__ import annotations
 

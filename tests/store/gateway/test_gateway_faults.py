@@ -207,8 +207,8 @@ def test_a_connection_that_broke_while_unused_harms_nobody(proxy: Proxy, gateway
 
 
 def test_part_of_a_write_is_not_told_as_nothing(proxy: Proxy, gateway: Gateway, through: Store) -> None:
-    """StoreUnavailable promises that nothing was done, so a put that stops halfway because nobody listens any more
-    is in doubt.
+    """StoreUnavailable promises that nothing was done, so the outcome of a put is unknown if it stops halfway because
+    the gateway is gone.
     """
 
     # More calls than are sent ahead, whose replies may all come at once.

@@ -1,4 +1,4 @@
-"""What HTTP servers may answer instead of a gateway, and what that means. HBase's own is in test_https.py."""
+"""Possible answers of HTTP servers other than a gateway, and their meaning. HBase's own is in test_https.py."""
 
 from __future__ import annotations
 

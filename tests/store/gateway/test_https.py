@@ -61,7 +61,7 @@ class Gateways:
 
     @property
     def spare(self) -> GatewayProcess:
-        """The one that may be ill-treated."""
+        """The gateway that tests may stop or break."""
         return self._started["spare"]
 
 

@@ -1,4 +1,4 @@
-"""Tests of requests that go out several in one packet."""
+"""Tests of several requests in one packet."""
 
 from __future__ import annotations
 

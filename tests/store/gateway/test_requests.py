@@ -39,7 +39,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 
 @pytest.fixture(params=KINDS)
 def nobody(request: pytest.FixtureRequest) -> Iterator[GatewayStore]:
-    """A store at an address where nobody listens: whatever it answers, it answers without a call."""
+    """A store at an address where no gateway listens, so all its answers are made without a call."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with request.param("127.0.0.1", port, attempts=2) as store:

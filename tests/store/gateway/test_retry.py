@@ -501,7 +501,7 @@ def test_a_list_of_attempts_may_be_empty() -> None:
 def test_a_cluster_that_does_not_answer_the_gateway_refuses_nothing(
     message: str, effect: Idempotence, kind: type[StoreError]
 ) -> None:
-    """An attempt before the one that failed so may have been carried out."""
+    """An attempt before the one that failed in this way may have been carried out."""
     caller_, _ = caller({"receive": [Refusal(message)] * 3})
     with pytest.raises(kind) as caught:
         caller_.run(effect, once)
@@ -512,7 +512,9 @@ def test_a_cluster_that_does_not_answer_the_gateway_refuses_nothing(
 
 
 class LargeRows:
-    """Answers as a gateway does: one request after the other, the next read when the last reply is written."""
+    """Answers as a gateway does: one request after the other; the next request is read when the last reply
+    is written.
+    """
 
     def getRowsWithColumns(self, tableName: bytes, rows: list[bytes], columns: object, attributes: object) -> list[Any]:
         cell = thrift.TCell(value=bytes(300_000), timestamp=1)

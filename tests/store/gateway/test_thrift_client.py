@@ -52,7 +52,7 @@ def test_requests_are_those_of_thriftpy2(protocol: Callable[..., Any], api: str,
 
 
 def outcome(read: Callable[[str], Any], api: str) -> Any:
-    """What reading a reply gives or raises."""
+    """The result or the error of reading a reply."""
     try:
         return "answer", read(api)
     except (FAILED, IllegalArgument, TApplicationException) as error:

@@ -23,7 +23,7 @@ SECRET = "kartoffelsalat"
 
 
 class Cast:
-    """Who there is: an authority that is trusted, one that is not, and holders of certificates."""
+    """A trusted authority, an untrusted one, and holders of certificates."""
 
     def __init__(self, directory: Path) -> None:
         self.authority = Authority(directory)

@@ -1,4 +1,6 @@
-"""What HBase answers while region servers fail and regions are split, on gateways of our own and on a real HBase."""
+"""The answers of HBase while region servers fail and regions are split, from simulated gateways and from a
+real HBase.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ from tests.support.tested_version import TESTED
 
 
 def counted(value: int | None, days: int = 0) -> ResultRow:
-    """The answer to an increment, with the value of so many days ago or without any cell."""
+    """The answer to an increment, with the value of a number of days ago, or without any cell."""
     at = int(time.time() * 1000) - days * 24 * 3600 * 1000
     return ResultRow(b"k", [] if value is None else [ResultCell(b"d", b"n", value.to_bytes(8, signed=True), at)])
 
@@ -67,7 +69,7 @@ def test_an_increment_whose_answer_has_a_value_is_not() -> None:
 
 
 def test_a_sequence_takes_the_next_block_if_the_answer_has_no_value() -> None:
-    """Its ids are given once: those of the lost block to nobody."""
+    """Each id is given at most once; the ids of the lost block are never given."""
     replies = [counted(None), counted(7, days=5), counted(20)]
 
     def increment(table: bytes, increment: Any) -> ResultRow:
@@ -85,8 +87,8 @@ def test_a_sequence_takes_the_next_block_if_the_answer_has_no_value() -> None:
 
 
 class Splitting:
-    """The regions of a table, of which one has no server at the first calls: the gateway fails with an exception of
-    Java's own then.
+    """The regions of a table, one of which has no server at the first calls; the gateway then fails with one of Java's
+    own exceptions.
     """
 
     def __init__(self, calls: int) -> None:

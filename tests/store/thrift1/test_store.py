@@ -1,4 +1,4 @@
-"""What is particular to the first gateway, on a real one."""
+"""Behaviour that is specific to the first gateway, on a real one."""
 
 from __future__ import annotations
 

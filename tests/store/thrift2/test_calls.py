@@ -1,4 +1,4 @@
-"""What is said to the second gateway and how its answers are understood, without one."""
+"""The requests to the second gateway, and the decoding of its answers, without a gateway."""
 
 from __future__ import annotations
 
