@@ -147,7 +147,7 @@ class Bindings:
         """
         for schema, binding in list(self._bindings.items()):
             if schema not in self._written:
-                continue  # another model that the session has used; its table may be gone
+                continue  # another model that the session has used; its table may no longer exist
             if schema.replaces is not None and not self._in_use(schema, schema.replaces, self.bind_to_write):
                 # the migration was rolled back: writes in progress go into the old table
                 del self._bindings[schema]

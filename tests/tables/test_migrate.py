@@ -445,7 +445,7 @@ def test_a_program_that_knows_only_the_new_table_is_refused_meanwhile(store: hb.
 
     moving = migration(store, Moved)
     moving.start()
-    with pytest.raises(hb.SchemaMismatch, match="until that is over"):
+    with pytest.raises(hb.SchemaMismatch, match="until this has ended"):
         hb.Session(store).get(Alone, number=1, user=1)
     for model in (Visit, Moved):
         with pytest.raises(hb.SchemaMismatch, match="cut over or roll back first"):

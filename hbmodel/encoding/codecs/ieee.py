@@ -80,7 +80,7 @@ def single_below(number: float) -> float:
 
 
 def declared_nan(nan: Any) -> bool:
-    """Whether NaN is stored, given in a declaration; it is True or False."""
+    """Validates the option `nan` of a declaration, which is True or False."""
     if type(nan) is not bool:
         raise DeclarationError("nan must be True or False.", found=repr(nan))
     return nan

@@ -119,7 +119,7 @@ def whole_units(instant: int, scale: int, codec: str = "Datetime") -> int:
 
 
 def declared_round(round: bool) -> bool:
-    """Whether values are rounded, given in a declaration; it is True or False."""
+    """Validates the option `round` of a declaration, which is True or False."""
     if type(round) is not bool:
         raise DeclarationError("round must be True or False.", found=repr(round))
     return round

@@ -68,7 +68,7 @@ class Map(Generic[K, V]):
     def __get__(self, instance: object, owner: type[Any]) -> Any:
         return self._expression if instance is None else NotLoaded
 
-    if TYPE_CHECKING:  # as for fields, it must not exist at run time
+    if TYPE_CHECKING:  # as in fields, this method must not exist at run time
 
         def __set__(self, instance: object, value: Mapping[K, V]) -> None: ...
 

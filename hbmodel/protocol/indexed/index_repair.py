@@ -64,7 +64,7 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
     whole entry is put, at the mark's timestamp.
 
     Args:
-        entries: the entries, just read, all of them current ones of their rows.
+        entries: the entries, just read; all of them are current entries of their rows.
     """
     schema = indexer.schema
     rows_of = KeyMapper(schema).rows_of_entry_code(index)

@@ -318,7 +318,7 @@ class IndexedRowPlanner:
             stale = self._stale(old, entries, put.timestamp)
             return RowPlan(outcome, entries, put, None, stale, self._marks(stale, nonce, put.timestamp))
         older = Delete(put.row, families=self.schema.family_names, timestamp=put.timestamp - 1)
-        # Later entries of other writers may be the row's current ones again once this put expires.
+        # Later entries of other writers may become current again once this put expires.
         stale = self._stale(old, (), version + 1) if (version := self.version_time(old)) >= 0 else []
         return RowPlan(outcome, entries, put, older, stale, self._marks(stale, nonce, put.timestamp, entries))
 

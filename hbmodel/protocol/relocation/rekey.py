@@ -84,7 +84,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
     own: bytes | None = None  # the nonce of the copy whose entries are known to be there
     while True:
         (old,) = yield GetRows(schema.table, [move.old], columns)
-        # read second: an object that has left the old row is found here
+        # read second, so that an object that has left the old row is found here
         (new,) = yield GetRows(schema.table, [move.new], columns)
         leaving, copied = _mark(schema, old, LEAVING), _mark(schema, new, COPIED)
         if progress.moved is not None or not mover.live(old):
@@ -142,7 +142,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
                 raise
             if outcome is not None:
                 progress.moved = _under_new_key(outcome, write)
-                if copied is not None:  # put when the indexes did not yet let the object move within its row
+                if copied is not None:  # it was put when the indexes did not yet allow a move within the row
                     yield from mover.clear(copied, move.new)
                 return (yield from _done(mover, progress.moved))
             continue
@@ -151,7 +151,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
             trace = MoveMark(COPIED, leaving.nonce, move.old, digest)
             try:
                 yield from mover.copy(evolve(write, cells={**write.cells, schema.move_column: trace.value}))
-            # another program was faster, or the copy is not there: the rows are read again
+            # another program was faster, or the copy does not exist: the rows are read again
             except (RowExists, UnknownOutcome):
                 continue
             own = leaving.nonce

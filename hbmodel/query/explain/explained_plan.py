@@ -50,7 +50,7 @@ def explain(
     if plan.terms.schema.wide is not None and gets:
         gets = calls_of_gets(plan, one_call_gets)
     turns = slices.turns if slices is not None else int(scans > 0)
-    if skipped:  # by scans of their own
+    if skipped:  # by separate scans
         scans, turns = 2 * scans, 2 * turns
     opened = 0 if one_call_scans else scans
     dropping = dropped_by_client(plan) if plan.buckets else ()

@@ -121,7 +121,7 @@ def plan(
     built = _build(terms, path, path_match, way, indexed, adopting, each)
     if not terms.full_scan and built.buckets:
         _check_scan(terms, built, readable, merging)
-    # whether the bytes of a key can express bounds may depend on their values, and then another path wins
+    # the values may decide whether the bytes of a key can express bounds, and then another path wins
     bounded = not any(candidate.unordered for _, _, candidate, _ in candidates)
     if key is not None and bounded and built.buckets:
         shape = shape_of(path, way, path_match, parts)

@@ -127,7 +127,7 @@ def _accepts_missing(predicate: Predicate, field: Field) -> bool:
     """Whether a row without the column may satisfy the predicate on it."""
     if field.required:
         return False
-    # A factory may make a different value for the row than it makes here.
+    # A factory may return a different value for the row than here.
     return isinstance(field.default, Factory) or predicate.test()({field.name: field.default_value()})  # type: ignore[arg-type]
 
 

@@ -146,7 +146,7 @@ class PlanExecutor:
         """Yields the number of rows for each multi-get: first as many as are wanted, then twice as many each time,
         since many rows may be absent or not match.
         """
-        # To get more entries than the limit of the index scan, another scan would be needed.
+        # More entries than the limit of the index scan would need another scan.
         least = 1 if self.plan.path.index is not None and self.scans_exactly else FIRST_GET
         size = GET_CHUNK if self.wanted is None else min(GET_CHUNK, max(least, self.wanted * width))
         while True:

@@ -137,7 +137,7 @@ class CounterCell:
                 "An increment took a counter beyond 64 bits, and undoing it failed: the counter may have wrapped. "
                 "Read it, and correct it."
             ) from error
-        if in_range(undone + amount):  # the undoing increment has not wrapped back
+        if in_range(undone + amount):  # the increment that should undo the first one has not wrapped back
             raise self._wrapped(
                 "An increment took a counter beyond 64 bits, and was undone. Another program changed the counter "
                 "in between, so it may "

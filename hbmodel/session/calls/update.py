@@ -60,7 +60,7 @@ def _update(
 
     Args:
         subject: the object or key that outcomes and errors name.
-        changes: new values by field name, and `ttl`, which is taken out.
+        changes: new values by field name, and `ttl`, which is removed from them.
         loaded: returns the entries of a map column by its name, or `NotLoaded`.
     """
     check_condition(schema, condition)

@@ -97,7 +97,7 @@ class MigrationRouting:
         named = [dict(zip(schema.layout.names, mapper.given(key), strict=False)) for key in keys]
         for key in named:
             if not any(_can_have(layout, key) for layout in layouts):
-                # a key that no table can have is an error of the caller
+                # if no table can have the key, the caller made a mistake
                 mapper.rows([key[name] for name in schema.layout.names])
         objects: list[Any] = [None] * len(named)
         for layout in layouts:
@@ -203,7 +203,7 @@ class MigrationRouting:
         """Whether the writes of a batch may be acknowledged: not if the phase changed while they ran."""
         schema = batch.owners[0].schema
         if schema.versioned:
-            return True  # a row that was written is in its table until it is sealed
+            return True  # a written row stays in its table until it is sealed
         phase = self.phase(schema)
         deletes = any(not isinstance(write, PutObject) for write in batch.writes)
         return _of(schema, phase.writes) is batch.schema and (phase.ends or not deletes)

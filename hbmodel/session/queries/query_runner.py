@@ -265,7 +265,7 @@ class QueryRunner:
 
     def count(self, terms: QueryTerms) -> int:
         """The number of items."""
-        if terms.on_unreadable is not None:  # only what is read whole shows whether it can be read
+        if terms.on_unreadable is not None:  # whether an object can be read shows only if all of it is read
             return sum(1 for _ in self._items(terms, *self._planned(terms)))
         # Counting selects nothing: only the cells that predicates and existence need are read.
         terms = evolve(terms, selection=())
@@ -289,8 +289,8 @@ class QueryRunner:
         return [firsts[key] for key in keys]
 
     def _loaded_firsts(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
-        """The same for items with map columns. An item whose map columns cannot be read is left out, so each key is
-        read by a query of its own.
+        """The first item for each key, with its map columns. An item whose map columns cannot be read is left out, so
+        each key is read by a separate query.
         """
         different = list(dict.fromkeys(keys))
         each = frozenset(field.name for field in fields)

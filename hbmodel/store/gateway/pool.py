@@ -159,7 +159,7 @@ class Pool(Generic[C]):
     """Connections to share between threads.
 
     Short calls and scans are counted separately, because a scan holds its connection while the caller does other work,
-    calls to the same store included. If they were counted together, a thread with a few open scans could wait for ever.
+    calls to the same store included. If they were counted together, a thread with a few open scans could wait forever.
 
     Args:
         connect: opens a connection, or raises StoreUnavailable. Called without any lock held.
@@ -240,7 +240,7 @@ class Pool(Generic[C]):
             members.closed = True
             members.changed.notify_all()
         with suppress(IndexError):
-            while True:  # no connection is added any more, but another thread may take one
+            while True:  # no connection is added from now on, but another thread may still take one
                 members.idle.pop().close()
         self._reclaim(members)
 
@@ -285,7 +285,7 @@ class Pool(Generic[C]):
         """An idle connection that is still good, the last used first, or a new one."""
         while members.idle:
             try:
-                connection = members.idle.pop()  # atomic, so without the lock
+                connection = members.idle.pop()  # atomic, so no lock is needed
             except IndexError:
                 break
             now = time.monotonic()

@@ -204,7 +204,7 @@ class RowBackwards:
             self._take(count)
             yield from self._between(until(ranges, first), earlier)
             self._empty = 0
-            if not self._all:  # if all objects are wanted, it saves little to drop what was read
+            if not self._all:  # if all objects are wanted, dropping the read objects would save little
                 self._denser = 0
             self._expect(spacing)
             return

@@ -60,7 +60,7 @@ def is_text(data: bytes) -> bool:
 
 
 def literal(value: str | bytes) -> str:
-    """A literal, in double quotes if these need no escapes."""
+    """A Python literal, in double quotes if this needs no escapes."""
     shown = repr(value)
     if shown.count("'") != 2 or '"' in shown or "\\" in shown:
         return shown

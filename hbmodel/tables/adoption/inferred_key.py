@@ -104,8 +104,8 @@ def _perhaps_salted(keys: Sequence[bytes]) -> str | None:
         union = set[bytes]().union(*behind.values())
         unrelated = all(2 * len(each) > len(union) for each in behind.values())
         if even and not unrelated:
-            return None  # a longer prefix would only contain more of what belongs together
-        # In a random key what follows takes the same values as its beginning.
+            return None  # a longer prefix would only contain more bytes of the following part
+        # In a random key, the following bytes have the same values as the beginning.
         other = 2 * len(union & counts.keys()) < len(union | counts.keys())
         if even and unrelated and other:
             return (

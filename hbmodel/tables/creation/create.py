@@ -332,7 +332,7 @@ class Plan:
             if table.index is not None and table.schemas[0] is schema:
                 if create_declared(store, table):
                     yield table.name
-                else:  # another program was faster, and may have created another table
+                else:  # another program was faster, and may have created a different table
                     check_index_table(store, catalog, schema, table.index, table.name)
 
 

@@ -18,7 +18,7 @@ DRAWS = 100
 def drawn(tables: DictionaryTables, highest: int, protocol: Protocol[R]) -> Protocol[R]:
     """Runs a protocol, and answers each increment with a number from 1 to `highest`; raises `IdsExhausted`.
 
-    An id that has another name is refused by the check-and-put of its name, as if the counter had been set back.
+    If a drawn id already has another name, the check-and-put of the name is refused, as if the counter had been reset.
     """
     answer: Any = None
     draws = 0

@@ -191,7 +191,7 @@ class IndexStates:
         planned = next(t for t in plan_tables([schema], splits, self.registry.table) if t.index is index)
         created = create_declared(self.store, evolve(planned, name=state.table))
         if not created and not may_be_taken(self.store, self.registry, schema, index, state.table):
-            # Either another program is building the index already: then the entry has changed. Or another program has
+            # Either another program is already building the index, and the entry has changed, or another program has
             # created a table of this name for something else.
             self._change(registration, state, creating=False)
             return

@@ -339,7 +339,7 @@ class Migration:
         (batches,) = self.store.scan(self.new.table, [Scan(limit=1, batch_size=1)])
         holds_rows = any(rows for rows in batches)
         if _phase(self._registered()) != BEFORE:
-            return  # another program was faster, and its rows are there
+            return  # another program was faster, and has already copied rows
         if holds_rows:
             raise MigrationError(
                 "The new table holds rows: drop it, so that the migration begins with an empty one.",

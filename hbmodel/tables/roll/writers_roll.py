@@ -136,7 +136,7 @@ class WritersRoll:
                     continue
             try:
                 line.keep()
-            except Exception as error:  # any error: if the thread ended, no line would be kept
+            except Exception as error:  # catches any error: if the thread ended, no line would be kept
                 if not isinstance(error, StoreClosed):
                     log.warning("a line on the writers' roll could not be kept: %s", error)
                 line.lose()

@@ -256,7 +256,7 @@ class ScanMultiplexer:
     def _retire(self) -> None:
         """Releases the connection when all scans have ended.
 
-        Rows that are no longer wanted are read past without decoding. The scanner of a scan that ended by itself is
+        Rows that are no longer wanted are skipped without decoding. The scanner of a scan that ended by itself is
         closed by a request after the next one on the connection, no matter which user of the connection sends that one.
         Any other scanner still holds resources on the server and is closed at once. The next user of the connection
         reads the replies.

@@ -106,7 +106,7 @@ class ThriftConnection:
     """An open connection to one gateway.
 
     Replies come in the order of the requests, so a caller may `send` several times and then `receive` as often. Replies
-    that are no longer wanted may stay outstanding: `settle` reads past them without decoding them.
+    that are no longer wanted may stay outstanding: `settle` skips them without decoding them.
 
     happybase's own connection class is not used: it has no separate time limit for connecting, and its destructor shuts
     the socket down, which in a forked child would cut the parent's connection.
@@ -277,14 +277,12 @@ class ThriftConnection:
         return self._read(self._client.receive)
 
     def skip(self) -> None:
-        """Reads past the reply that `receive` would return, whatever it contains; raises UnknownOutcome as `receive`
-        does.
-        """
+        """Skips the reply that `receive` would return, with any content; raises UnknownOutcome as `receive` does."""
         self._pass_unwanted()
         self._read(self._read_past)
 
     def settle(self) -> None:
-        """Reads past all outstanding replies; raises UnknownOutcome as `receive` does."""
+        """Skips all outstanding replies; raises UnknownOutcome as `receive` does."""
         while self._outstanding:
             self._read(self._read_past)
 
