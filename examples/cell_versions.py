@@ -44,7 +44,7 @@ class Product:
 
 @hb.model(table="shop_prices", family="p")
 class Price:
-    """The same history with a row for each price, newest first, for as long as one likes."""
+    """The same history with a row for each price, newest first, of any length."""
 
     sku: hb.Key[str] = hb.key()
     since: hb.Key[datetime] = hb.key(hb.Datetime("ms"), desc=True)
@@ -55,7 +55,7 @@ SKUS = ("apple", "bread", "cheese")
 
 
 def price(sku: str, change: int) -> Decimal:
-    """The price of a product after so many changes."""
+    """The price of a product after a number of changes."""
     return Decimal(100 * (SKUS.index(sku) + 1) + change) / 100
 
 
@@ -63,7 +63,7 @@ def price(sku: str, change: int) -> Decimal:
 
 
 def history(session: hb.Session) -> Iterator[datetime]:
-    """Writes both histories; the time after each change."""
+    """Writes both histories; returns the time after each change."""
     for change in range(CHANGES):
         for sku in SKUS:
             new = price(sku, change)
@@ -83,7 +83,7 @@ def now() -> datetime:
 
 
 def pause() -> datetime:
-    """A time between what was written and what will be."""
+    """A time between the writes so far and the next ones."""
     time.sleep(0.01)
     found = now()
     time.sleep(0.01)
@@ -98,13 +98,15 @@ def by_versions(session: hb.Session, at: datetime) -> list[Decimal | None]:
 
 
 def by_stamps(session: hb.Session, at: datetime) -> list[Decimal | None]:
-    """The same by the stamps of rows: the first price of each product that is not younger."""
+    """The same by the times in row keys: the first price of each product that is not newer."""
     found = session.query(Price).where(Price.since <= at).first_of_each(Price.sku, SKUS)
     return [None if each is None else each.price for each in found]
 
 
 def bytes_of(store: hb.Store, table: str) -> tuple[int, int]:
-    """Rows, and bytes of what a scan shows: each cell with its row key, family, qualifier, time and value."""
+    """The rows, and the bytes of the cells that a scan returns, each with its row key, family, qualifier, time and
+    value.
+    """
     rows = size = 0
     (batches,) = store.scan(table, [Scan()])
     for batch in batches:
@@ -120,7 +122,7 @@ def shown(prices: Sequence[Decimal | None]) -> list[str]:
 
 
 def report(console: Console, store: hb.Store, session: hb.Session) -> None:
-    """Writes, asks, and prints what the page shows."""
+    """Writes, queries, and prints the tables of the page."""
     begun = pause()
     times = [begun, *history(session)]
 
@@ -137,7 +139,8 @@ def report(console: Console, store: hb.Store, session: hb.Session) -> None:
     for change in (0, CHANGES - KEPT, CHANGES - KEPT + 1, CHANGES - 1, CHANGES):
         at = times[change]
         exact = by_stamps(session, at)
-        # Older versions than the column keeps may be there until HBase compacts: nothing is promised of them.
+        # Versions older than those that the column keeps may exist until HBase compacts; nothing is promised about
+        # them.
         promised = change == 0 or change > CHANGES - KEPT
         answer = by_versions(session, at) if promised else None
         cells = ["not kept"] * len(SKUS) if answer is None else shown(answer)

@@ -21,7 +21,7 @@ from hbmodel.store import Scan
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 TIMES = hb.indexes.IndexTimes(lease=0.5)
-"""On a cluster leave the lease as it is by default, a minute. Here nobody is to wait for long."""
+"""On a cluster, keep the default lease of a minute. It is short here so that the example does not wait for long."""
 
 
 @hb.model(table="readings", family="d", immutable=True)
@@ -37,7 +37,7 @@ class BySensor:
 
 @hb.model(table="readings_by_time", family="d", immutable=True, salt=hb.HashSalt(4), replaces=BySensor)
 class Reading:
-    """As it will be: the newest first, over four buckets. What programs use from the first day on."""
+    """The new layout: newest first, over four buckets. Programs use this model from the first day on."""
 
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)
     sensor: hb.Key[str] = hb.key()
@@ -52,7 +52,7 @@ def reading(number: int) -> Reading:
 
 
 class Program:
-    """A program that adds ten readings now and then, and looks at what there is."""
+    """A program that adds ten readings from time to time, and reads the table."""
 
     def __init__(self, store: hb.Store, console: Console, first: int) -> None:
         self.session = hb.Session(store, lease=TIMES.lease)

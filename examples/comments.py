@@ -25,14 +25,14 @@ POST = 7
 
 
 # --- the models -------------------------------------------------------------------------------------------------------
-#  HBase stores rows in the order of their keys and reads forwards by nature. So the row that is asked for most stands
+# HBase stores rows in the order of their keys, and reads forwards by default. So the row that is asked for most stands
 # first: the newest comment. `desc=True` turns the number round in the key; the table is upside down, and its last row
 # is always the same, number 0.
 
 
 @hb.model(table="comments", family="d", exists=hb.flag("e"))
 class Comment:
-    """A comment on a post; the largest number stands first. The flag is what `prepend` claims a key by."""
+    """A comment on a post; the largest number comes first. `prepend` uses the flag to claim a key."""
 
     post: hb.Key[int] = hb.key(hb.UInt32)
     number: hb.Key[int] = hb.key(hb.UInt32, desc=True)
@@ -47,7 +47,7 @@ class Comment:
 
 @hb.model(table="busy_comments", family="d", exists=hb.flag("e"), salt=hb.HashSalt(BUCKETS, by=("post", "lane")))
 class BusyComment:
-    """The same for a post that many write to at once: a hot spot spread over lanes."""
+    """Comments on a post that many programs write to at once: a hot spot spread over lanes."""
 
     post: hb.Key[int] = hb.key(hb.UInt32)
     lane: hb.Key[int] = hb.key(hb.codecs.UInt8)
@@ -58,7 +58,7 @@ class BusyComment:
 
 @hb.model(table="visitors", family="d", salt=hb.HashSalt(BUCKETS))
 class Visitor:
-    """Numbered visitors, spread over buckets: the first and the last of all may be in any of them."""
+    """Numbered visitors, spread over buckets: the first and the last visitor may be in any bucket."""
 
     number: hb.Key[int] = hb.key(hb.UInt32)
     name: hb.Column[str] = hb.column("n")
@@ -71,7 +71,7 @@ LANES = 4
 
 
 class Counted:
-    """Counts the calls to the store and the rows that came."""
+    """Counts the calls to the store and the rows that they return."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -82,7 +82,7 @@ class Counted:
         self.rows += call.rows
 
     def taken(self) -> str:
-        """What was counted since the last time."""
+        """The counts since the last time."""
         text = f"{self.calls} call{'s' * (self.calls != 1)}, {self.rows} row{'s' * (self.rows != 1)}"
         self.calls = self.rows = 0
         return text
@@ -100,7 +100,7 @@ def ask_ends(console: Console, session: hb.Session, counted: Counted) -> None:
     at once.
     """
     visitors = session.query(Visitor)
-    visitors.first()  # what the session must know of the table is read once
+    visitors.first()  # the session reads the registry's entry of the table once
     counted.taken()
     first = visitors.first()
     check(console, "the first of all", first and first.number, 1, counted.taken())
@@ -111,8 +111,8 @@ def ask_ends(console: Console, session: hb.Session, counted: Counted) -> None:
 
 
 def search_last(session: hb.Session) -> int:
-    """The last number as it was found before HBase 0.98 read backwards: is there a row from here on? Then the last
-    is behind it.
+    """The last number, found as before HBase 0.98 had reversed scans: if there is a row from a key on, the last one is
+    at or after it.
     """
     low, high = 0, 2**32
     while high - low > 1:
@@ -125,7 +125,7 @@ def search_last(session: hb.Session) -> int:
 
 
 def prepend_comments(console: Console, session: hb.Session, counted: Counted) -> None:
-    """Each comment gets the key before the first one."""
+    """Each comment gets the key before the first comment."""
     for author, text in (("ann", "first!"), ("bob", "second"), ("cid", "third")):
         made = session.prepend(Comment, post=POST, author=author, text=text)
         console.print(f"{author} has number {made.number}")
@@ -137,7 +137,7 @@ def prepend_comments(console: Console, session: hb.Session, counted: Counted) ->
 
 
 def delete_first(console: Console, session: hb.Session) -> None:
-    """The key of a first row that is deleted is used again; that of any other row is not."""
+    """The key of a deleted first row is used again; the key of any other deleted row is not."""
     session.delete_key(Comment, post=POST, number=2)
     session.delete_key(Comment, post=POST, number=0)
     session.commit()
@@ -149,7 +149,7 @@ def delete_first(console: Console, session: hb.Session) -> None:
 
 
 def prepend_together(console: Console, store: hb.Store) -> None:
-    """Several writers at once on one post: no key is given twice, and none is left out."""
+    """Several writers at once on one post: no key is given twice, and no key is left out."""
     writers, each, post = 4, 25, POST + 1
 
     def write(author: str) -> None:
@@ -164,8 +164,8 @@ def prepend_together(console: Console, store: hb.Store) -> None:
 
 
 def prepend_in_lanes(console: Console, store: hb.Store) -> None:
-    """The hot spot spread: each writer draws a lane; whoever reads merges the lanes by number, and knows the order
-    within each.
+    """The hot spot is spread: each writer draws a lane. A reader merges the lanes by number, and knows the order only
+    within each lane.
     """
     writers, each = 4, 25
 
@@ -199,7 +199,7 @@ def together(threads: list[threading.Thread]) -> None:
 @click.command()
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
 def main(store: str) -> None:
-    """Write comments before the first one, and ask for both ends of tables."""
+    """Write comments before the first one, and read both ends of tables."""
     console = Console(highlight=False)
     try:
         with opened(console, store) as comments:

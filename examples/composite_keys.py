@@ -43,7 +43,7 @@ class AppOfUser:
 
 @hb.model(table="users_of_app", family="d")
 class UserOfApp:
-    """By application, then user: a second table that the program writes with the first one."""
+    """By application, then user: a second table, which the program writes together with the first one."""
 
     app: hb.Key[str] = hb.key()
     user_id: hb.Key[int] = hb.key(hb.Int32)
@@ -51,7 +51,9 @@ class UserOfApp:
 
 
 def installs() -> Iterator[dict[str, Any]]:
-    """Of users with negative ids, of the largest id there is, and of an application without a name."""
+    """Installations of users with negative ids, of the largest possible id, and of an application with an
+    empty name.
+    """
     for number, user in enumerate((-LARGEST - 1, -7, -1, 0, 1, 42, LARGEST)):
         for at, app in enumerate(APPS):
             if (number + at) % 3:
@@ -71,7 +73,7 @@ def shown(values: Any) -> str:
 
 
 def ask(session: hb.Session, console: Console) -> None:
-    """The same questions of one table with an index, and of two tables."""
+    """The same queries on one table with an index, and on two tables."""
     questions: list[tuple[str, Any, Any]] = [
         (
             "applications of user -7",
@@ -113,7 +115,9 @@ def _last(session: hb.Session, model: Any) -> Any:
 
 
 def change(session: hb.Session, console: Console) -> None:
-    """An upgrade, and the end of an installation: with an index one call, with two tables one for each."""
+    """An upgrade, and the end of an installation: with an index, each takes one call of the session; with two tables,
+    two calls.
+    """
     session.update(Install(user_id=42, app="chat", version=0), version=99)
     models: tuple[Any, ...] = (Install, AppOfUser, UserOfApp)
     for model in models[1:]:
@@ -129,7 +133,7 @@ def change(session: hb.Session, console: Console) -> None:
 @click.command()
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
 def main(store: str) -> None:
-    """Ask for installations by user and by application."""
+    """Query installations by user and by application."""
     console = Console(highlight=False, soft_wrap=True)
     try:
         with opened(console, store) as opened_store, hb.Session(opened_store) as session:

@@ -32,7 +32,7 @@ class Person:
 
 @hb.model(table="people", family="i")
 class Picture:
-    """What is large, under the same row keys; not everybody has one."""
+    """The large data, under the same row keys; not every person has a picture."""
 
     name: hb.Key[str] = hb.key()
     kind: hb.Column[str] = hb.column("k")
@@ -52,7 +52,7 @@ class Whole:
 
 @hb.model(table="people_in_two", family="p")
 class Split:
-    """Both in one model, the picture in a family of its own."""
+    """Both in one model, with the picture in its own family."""
 
     name: hb.Key[str] = hb.key()
     town: hb.Column[str] = hb.column("t")
@@ -66,7 +66,7 @@ IMAGE = 2_000
 
 
 def load(session: hb.Session, count: int) -> None:
-    """So many people; every second one has a picture."""
+    """A number of people; every second one has a picture."""
     for n in range(count):
         name, town, born = f"person{n:04}", TOWNS[n % 4], 1950 + n % 50
         picture: dict[str, Any] = {"kind": "png", "image": bytes([n % 256]) * IMAGE} if n % 2 else {}
@@ -80,7 +80,7 @@ def load(session: hb.Session, count: int) -> None:
 
 
 def read(store: hb.Store, question: Callable[[hb.Session], Any]) -> tuple[Any, int]:
-    """The answer, and the bytes of the cells that came from the tables of people."""
+    """The answer, and the bytes of the cells that were read from the tables of people."""
     calls: list[hb.store.Call] = []
     with hb.Session(store, on_call=calls.append) as session:
         answer = question(session)
@@ -88,7 +88,7 @@ def read(store: hb.Store, question: Callable[[hb.Session], Any]) -> tuple[Any, i
 
 
 def towns(model: Any) -> Callable[[hb.Session], Any]:
-    """Everybody's town, as whole objects where the model has nothing else."""
+    """The town of every person, as whole objects if the model has nothing else."""
     return lambda session: sorted(each.town for each in session.query(model).allow_full_scan())
 
 
@@ -98,7 +98,7 @@ def selected(model: Any) -> Callable[[hb.Session], Any]:
 
 
 def measure(store: hb.Store, console: Console) -> None:
-    """The same question in each layout."""
+    """The same query in each layout."""
     questions: Sequence[tuple[str, Callable[[hb.Session], Any]]] = (
         ("two models: objects of Person", towns(Person)),
         ("two models: town of Person", selected(Person)),
@@ -118,7 +118,7 @@ def measure(store: hb.Store, console: Console) -> None:
 
 
 def delete(store: hb.Store, console: Console) -> None:
-    """One of the two goes, the other stays."""
+    """Deletes one of the two objects; the other one remains."""
     with hb.Session(store) as session:
         session.delete_key(Person, name="person0001")
         session.delete_key(Picture, name="person0003")

@@ -41,15 +41,14 @@ NEW_YORK = ZoneInfo("America/New_York")
 
 
 # --- the model --------------------------------------------------------------------------------------------------------
-#  The row key answers the question asked most, "the flights of one airline, newest first": airline, then scheduled
+# The row key answers the question asked most, "the flights of one airline, newest first": airline, then scheduled
 # departure in descending order. Flight number and origin make it unique; one flight number can leave two airports on
-# one day.
-#  The salt. New flights of an airline always arrive at the same spot of the key, and a sixth of all flights are
-# United's, so salting by the airline alone would keep each of these spots in one region. By all key fields the flights
-# of every airline spread evenly. The price: a scan of one airline reads all buckets and merges them, so there are four
-# and not forty. A get knows the whole key and reads one.
-#  The indexes. `by_plane` has no salt: there are 4,000 planes, which is spread enough. `by_route` is salted by the
-# route, so each route lies in one bucket, in order, and a question about a route reads that bucket only.
+# one day.  The salt. New flights of an airline always arrive at the same spot of the key, and a sixth of all flights
+# are United's, so salting by the airline alone would keep each of these spots in one region. With a salt by all key
+# fields, the flights of every airline are spread evenly. The disadvantage: a scan of one airline reads all buckets and
+# merges them, so there are four buckets and not forty. A get knows the whole key, and reads one bucket.  The indexes.
+# `by_plane` has no salt: there are 4,000 planes, which is spread enough. `by_route` is salted by the route, so each
+# route lies in one bucket, in order, and a question about a route reads that bucket only.
 #
 # Flights that have left do not change. `immutable=True` says so, and saves the read of the old row before every write.
 
@@ -97,8 +96,8 @@ def records() -> Iterator[Mapping[str, str]]:
 def flight_of(record: Mapping[str, str]) -> Flight:
     """One line as an object.
 
-    The file gives local times, which an hour in autumn has twice, but also the hour of the scheduled departure in UTC.
-    That hour and the delay give both instants without doubt.
+    The file has local times, which are ambiguous for one hour in autumn, but also the hour of the scheduled departure
+    in UTC. That hour and the delay determine both instants.
     """
     departs = datetime.fromisoformat(record["time_hour"]) + timedelta(minutes=int(record["minute"]))
     delay = number_or_none(record["dep_delay"])
@@ -119,12 +118,12 @@ def flight_of(record: Mapping[str, str]) -> Flight:
 
 
 def number_or_none(text: str) -> int | None:
-    """A number, or None where the file has none."""
+    """A number, or None if the file has none."""
     return None if text == "NA" else int(text)
 
 
 def flights(count: int | None = None) -> Iterator[Flight]:
-    """The first so many flights, by default all."""
+    """The first flights, by default all."""
     return map(flight_of, islice(records(), count))
 
 
@@ -202,8 +201,8 @@ def day_of_american_in_pages(session: hb.Session) -> Answer:
 
 
 def route_by_two_airlines(session: hb.Session) -> Answer:
-    """The planner takes the index. Its key goes on with the rest of the row key, so each airline is a short range of
-    it.
+    """The planner chooses the index. Its key continues with the rest of the row key, so each airline is a short range
+    of it.
     """
     query = session.query(Flight).where(
         Flight.origin == "JFK",
@@ -247,9 +246,10 @@ def first_and_last_of_a_plane(session: hb.Session) -> Answer:
 
 
 def plane_at_united(session: hb.Session) -> Answer:
-    """Airline and week bound the table, plane and week the index: a tie to the planner, which the table wins.
+    """Airline and week bound the table, and plane and week bound the index. For the planner this is a tie, which the
+    table wins.
 
-    We know more: an airline has a thousand flights in a week, a plane a handful.
+    But the index is better: an airline has a thousand flights in a week, a plane only a few.
     """
     query = (
         session.query(Flight)
@@ -265,8 +265,8 @@ def plane_at_united(session: hb.Session) -> Answer:
 
 
 def cancelled_on_a_route(session: hb.Session) -> Answer:
-    """The index finds the day's flights on the route; whether one left stands in the row, so the client checks it
-    there.
+    """The index finds the day's flights on the route; whether a flight left is stored only in the row, so the client
+    checks it there.
     """
     query = session.query(Flight).where(
         Flight.origin == "LGA", Flight.destination == "DFW", Flight.day == date(2013, 1, 3), Flight.departed.is_(None)
@@ -275,8 +275,8 @@ def cancelled_on_a_route(session: hb.Session) -> Answer:
 
 
 def count_of_a_route(session: hb.Session) -> Answer:
-    """A count through an index reads the entries, and of each row only the cells that tell whether it still belongs
-    there.
+    """A count through an index reads the entries, and only those cells of each row that show whether the entry is still
+    current.
     """
     query = session.query(Flight).where(
         Flight.origin == "EWR", Flight.destination == "ORD", Flight.day.between(date(2013, 1, 1), date(2013, 1, 31))
@@ -307,7 +307,7 @@ SHOWN = 5
 
 
 def in_new_york(instant: datetime) -> str:
-    """An instant as the clocks in New York showed it."""
+    """An instant in New York's local time."""
     return instant.astimezone(NEW_YORK).strftime("%d %b %H:%M")
 
 
@@ -373,7 +373,7 @@ def ask(console: Console, session: hb.Session, number: int, question: Question) 
 
 
 def load(console: Console, session: hb.Session, count: int) -> None:
-    """Loads the first so many flights with a progress bar."""
+    """Loads the first flights with a progress bar."""
     bar = Progress(
         TextColumn("loading flights"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
     )
@@ -389,7 +389,7 @@ def load(console: Console, session: hb.Session, count: int) -> None:
 
 @contextmanager
 def opened(console: Console, name: str) -> Iterator[hb.Store]:
-    """The store that `--store` names; what was started or made for it goes at the end."""
+    """The store that `--store` names. Everything that was started or created for it is removed at the end."""
     if name == "embedded":
         with tempfile.TemporaryDirectory() as directory, hb.connect(f"embedded:{directory}/flights.db") as store:
             yield store
@@ -409,7 +409,7 @@ def opened(console: Console, name: str) -> Iterator[hb.Store]:
 @click.option(
     "--rows",
     type=click.IntRange(1, ALL_FLIGHTS),
-    help=f"Load the first so many flights; by default all, embedded {DEMO_FLIGHTS:,}.",
+    help=f"Load only this number of flights; by default all, embedded {DEMO_FLIGHTS:,}.",
 )
 def main(store: str, rows: int | None) -> None:
     """Load New York's flights of 2013 and ask ten questions about them."""

@@ -50,7 +50,7 @@ class Point:
 
 @hb.model(table="points_by_name", family="d")
 class NamedPoint:
-    """The same with the name itself in the row key."""
+    """The same value with the name itself in the row key."""
 
     metric: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"))
@@ -58,7 +58,7 @@ class NamedPoint:
 
 
 def values(model: Any, count: int) -> Iterator[Any]:
-    """So many values of each metric."""
+    """A number of values of each metric."""
     for number, metric in enumerate(METRICS):
         for at in range(count):
             yield model(
@@ -73,7 +73,7 @@ def sell(store: hb.Store, console: Console) -> None:
         first, second = orders.on(session), orders.on(session)
         session.add_all(Order(number=first.next(), item=f"item {n}") for n in range(150))
         session.add_all(Order(number=second.next(), item=f"item {n}") for n in range(50))
-        # the first program was stopped and begins again: what was left of its block is a gap
+        # the first program was stopped and begins again: the rest of its block is a gap
         third = orders.on(session)
         session.add_all(Order(number=third.next(), item=f"item {n}") for n in range(10))
     increments = sum(call.operation == "increment" for call in calls)
@@ -84,7 +84,7 @@ def sell(store: hb.Store, console: Console) -> None:
 
 
 def size_of(store: hb.Store, table: str) -> int:
-    """Bytes as HBase keeps them: each cell with its row key, family, qualifier, time and value."""
+    """The bytes as HBase stores them: each cell with its row key, family, qualifier, time and value."""
     (batches,) = store.scan(table, [Scan()])
     rows = [row for batch in batches for row in batch]
     return sum(20 + len(row.row) + len(c) - 1 + len(cell.value) for row in rows for c, cell in row.columns.items())

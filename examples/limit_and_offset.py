@@ -35,7 +35,9 @@ ASKED = 42
 
 @hb.model(table="user_actions", family="content", external=True)
 class JavaAction:
-    """An action in the table of the Java program, which goes on to write it: no index, no cell of ours."""
+    """An action in the table of the Java program, which continues to write it: without an index and without cells of
+    hbmodel.
+    """
 
     user_id: hb.Key[int] = hb.key(hb.UInt32)  # as Bytes.toBytes(int), for ids that are not negative
     at: hb.Key[datetime] = hb.key(hb.codecs.ReverseStamp)  # Long.MAX_VALUE - ms: the newest first
@@ -45,7 +47,7 @@ class JavaAction:
 
 @hb.model(table="actions", family="content")
 class Action:
-    """The same key in a table of its own, with an index for random access."""
+    """The same key in a separate table, with an index for random access."""
 
     user_id: hb.Key[int] = hb.key(hb.UInt32)
     at: hb.Key[datetime] = hb.key(hb.codecs.ReverseStamp)
@@ -56,7 +58,7 @@ class Action:
 
 
 def actions() -> Iterator[JavaAction]:
-    """What the Java program has written."""
+    """The actions that the Java program has written."""
     for number in range(ACTIONS):
         for at, user in enumerate(USERS):
             moment = FIRST + timedelta(minutes=number, milliseconds=user)
@@ -75,7 +77,7 @@ def copied(session: hb.Session) -> Iterator[Action]:
 
 
 class Counted:
-    """Calls and rows of what a session reads."""
+    """Counts the calls and rows that a session reads."""
 
     def __init__(self) -> None:
         self.calls = self.rows = 0

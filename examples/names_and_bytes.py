@@ -29,7 +29,7 @@ NAMES = ("login", "search", "add to basket", "pay")
 
 @hb.model(table="bytes_long", family="content")
 class Long:
-    """Names as one would write them in a program, and the user's id as text."""
+    """Names as a program would use them, and the user's id as text."""
 
     user_id: hb.Key[str] = hb.key(hb.Text)
     at: hb.Key[datetime] = hb.key(desc=True)
@@ -66,7 +66,7 @@ def actions(model: Any, count: int) -> Iterator[Any]:
 
 
 def show(console: Console, descriptions: dict[str, hb.types.Description]) -> None:
-    """Prints what the stored cells consist of."""
+    """Prints the parts of the stored cells and their bytes."""
     costs = {name: found.bytes for name, found in descriptions.items() if found.bytes is not None}
     table = Table("bytes of an action", *costs)
     for part in costs["long names"].parts:

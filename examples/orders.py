@@ -39,7 +39,7 @@ PAGE = 4
 
 
 class State(Enum):
-    """What has become of an order."""
+    """The state of an order."""
 
     OPEN = "open"
     SHIPPED = "shipped"
@@ -47,7 +47,7 @@ class State(Enum):
 
 @attrs.frozen
 class Line:
-    """A line of an order: how many, and the price of one at the time of the order."""
+    """A line of an order: the quantity, and the price of one piece at the time of the order."""
 
     quantity: int
     price: Decimal
@@ -83,7 +83,7 @@ def total_of(lines: Mapping[str, Line]) -> Decimal:
 
 
 def place(session: hb.Session, order: Order) -> Order:
-    """A new order; or the one that has its reference, if the same request came before."""
+    """A new order, or the order with the same reference, if the request was already made."""
     try:
         return session.insert(order)
     except hb.UniqueViolation:
@@ -91,8 +91,8 @@ def place(session: hb.Session, order: Order) -> Order:
 
 
 def adding(number: int, article: str) -> Callable[[hb.Session], Order]:
-    """For `session.retry`: one more of an article. It reads the order first, and then the line that its version
-    guards.
+    """For `session.retry`: one more piece of an article. It reads the order first, and then the line, which the order's
+    version protects.
     """
 
     def change(session: hb.Session) -> Order:
@@ -105,7 +105,7 @@ def adding(number: int, article: str) -> Callable[[hb.Session], Order]:
 
 
 def ship(session: hb.Session, number: int) -> bool:
-    """Ships an order that is open; what else has changed in it does not matter."""
+    """Ships an order that is open; other changes to it do not matter."""
     try:
         session.update_key(Order, number=number, condition=Order.state == State.OPEN, state=State.SHIPPED)
         session.commit()
@@ -143,8 +143,8 @@ def fill(session: hb.Session, numbers: hb.ids.SequenceIds, count: int) -> dict[i
 
 
 def repeat_request(console: Console, session: hb.Session, numbers: hb.ids.SequenceIds, book: dict[int, Order]) -> None:
-    """The shop's site sends an order twice: its reference is refused under another number, and the order of the
-    first time is found.
+    """The shop's site sends an order twice: its reference is refused under another number, and the first order is
+    found.
     """
     first = next(iter(book.values()))
     again = hb.evolve(first, number=numbers.next())
@@ -180,7 +180,7 @@ def change_together(console: Console, store: hb.Store, book: dict[int, Order]) -
 
 
 def more(order: Order, *articles: str) -> Order:
-    """An order as it should be with one more of each of these."""
+    """The expected order with one more piece of each of these articles."""
     lines = dict(order.lines)
     for article in articles:
         lines[article] = Line(lines[article].quantity + 1 if article in lines else 1, PRICES[article])
@@ -188,7 +188,7 @@ def more(order: Order, *articles: str) -> Order:
 
 
 def ship_once(console: Console, session: hb.Session, book: dict[int, Order]) -> None:
-    """An order is shipped once, whoever tries."""
+    """An order is shipped only once, no matter how many clerks try."""
     number = next(number for number, order in book.items() if order.state is State.OPEN)
     check(console, f"order {number} shipped, and again", [ship(session, number), ship(session, number)], [True, False])
     book[number] = hb.evolve(book[number], state=State.SHIPPED)
@@ -215,7 +215,7 @@ def turn_pages(console: Console, session: hb.Session, book: dict[int, Order]) ->
 
 
 def list_open(console: Console, session: hb.Session, book: dict[int, Order]) -> None:
-    """What is to be shipped, the oldest first: the index has no other orders, so all of it is read."""
+    """The orders to ship, the oldest first: the index has no other orders, so all of it is read."""
     waiting = session.query(Order).where(Order.state == State.OPEN)
     check(console, "read from", waiting.explain().path, "open_orders")
     expected = [number for number, order in book.items() if order.state is State.OPEN]

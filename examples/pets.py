@@ -1,4 +1,4 @@
-"""An owner, his pets and their visits to the vet, all in one row: three kinds of object that are read and written
+"""An owner, their pets and the pets' visits to the vet, all in one row: three kinds of object that are read and written
 together.
 
     python examples/pets.py                              # in one temporary file
@@ -29,15 +29,14 @@ SPECIES = ("cat", "dog", "rabbit")
 
 
 # --- the models -------------------------------------------------------------------------------------------------------
-#  The row key is the owner, for all three. A kind is the first byte of every qualifier, so the cells of a row stand in
+# The row key is the owner, for all three. A kind is the first byte of every qualifier, so the cells of a row are in
 # this order: those of the owner (`o`), of the pets (`p`) by name, and of the visits (`v`) by pet, newest first. So a
-# slice of columns holds all visits of one pet, or the last five of them, and one region holds all that is known of an
-# owner.
+# slice of columns holds all visits of one pet, or the last five of them, and one region holds all data of an owner.
 
 
 @hb.model(table="pets", family="d", kind=b"o")
 class Owner:
-    """Who pays; the key has no field in the qualifier, so there is one in each row."""
+    """The person who pays; the key has no field in the qualifier, so there is one owner in each row."""
 
     owner: hb.Key[str] = hb.key()
     city: hb.Column[str] = hb.column("c")
@@ -71,7 +70,7 @@ class Visit:
 
 @hb.model(table="budgets", family="d", kind=b"b")
 class Budget:
-    """What an owner has set aside for something."""
+    """An amount that an owner has reserved for a purpose."""
 
     owner: hb.Key[str] = hb.key()
     use: hb.Key[str] = hb.key(in_qualifier=True)
@@ -130,7 +129,7 @@ def check(console: Console, what: str, found: object, expected: object) -> None:
 
 
 def ask_slices(console: Console, session: hb.Session) -> None:
-    """All of one kind, of one pet, of a time: each is a range of columns of one row."""
+    """All objects of one kind, of one pet, or of a range of time: each is a range of columns of one row."""
     owner = owner_of(4)
     pets = session.query(Pet).where(Pet.owner == owner)
     check(console, "pets", [pet.name for pet in pets], list(NAMES))
@@ -172,7 +171,7 @@ def ask_pages(console: Console, session: hb.Session) -> None:
 
 
 def rename_city(console: Console, session: hb.Session) -> None:
-    """A change of one kind leaves the others."""
+    """A change of one kind leaves the others unchanged."""
     owner = session.get(Owner, owner=owner_of(3))
     assert owner is not None
     session.update(owner, city="Köln")
@@ -183,9 +182,7 @@ def rename_city(console: Console, session: hb.Session) -> None:
 
 
 def book_visit(console: Console, session: hb.Session) -> None:
-    """A visit and the owner who pays for it, in one commit: what it writes into one row is one mutation, whatever
-    the kinds.
-    """
+    """A visit and the owner who pays for it, in one commit: its writes to one row are one mutation, for any kinds."""
     owner = session.get(Owner, owner=owner_of(2))
     assert owner is not None
     booked = visit(2, "Cleo", VISITS)
@@ -199,7 +196,9 @@ def book_visit(console: Console, session: hb.Session) -> None:
 
 
 def move_money(console: Console, store: hb.Store, session: hb.Session) -> None:
-    """Two budgets and a transfer change together, and only if nobody else has changed the row since it was read."""
+    """Two budgets and a transfer change together, and only if no other program has changed the row since
+    it was read.
+    """
     if not store.capabilities.check_and_mutate:
         console.print("This store has no check-and-mutate, so no local transactions; hbase+thrift2: has.")
         return
@@ -224,7 +223,7 @@ def move_money(console: Console, store: hb.Store, session: hb.Session) -> None:
 
 
 def delete_pet(console: Console, session: hb.Session) -> None:
-    """A pet and its visits go; its neighbours in the row stay."""
+    """Deletes a pet and its visits; its neighbours in the row remain."""
     owner = owner_of(1)
     session.delete_key(Pet, owner=owner, name="Ada")
     for gone in session.query(Visit).where(Visit.owner == owner, Visit.pet == "Ada"):
@@ -237,7 +236,7 @@ def delete_pet(console: Console, session: hb.Session) -> None:
 
 
 def show_row(console: Console, store: hb.Store) -> None:
-    """One row of the table, as it is: the columns of three kinds."""
+    """One row of the table with its columns of three kinds."""
     (row,) = store.get("pets", [owner_of(0).encode()])
     assert row is not None
     kinds = [column[2:3].decode() for column in row.columns]

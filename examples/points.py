@@ -54,7 +54,7 @@ TRIAL = timedelta(seconds=1)
     table="sensor_points", family=hb.family("d", ttl=timedelta(days=400)), salt=hb.HashSalt(BUCKETS, by=("sensor",))
 )
 class Point:
-    """A value that a sensor has measured. Whatever else happens, it expires 400 days after it was written."""
+    """A value that a sensor has measured. In any case, it expires 400 days after it was written."""
 
     sensor: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)
@@ -62,7 +62,7 @@ class Point:
 
 
 def measured(count: int) -> Iterator[Point]:
-    """The points in the order in which they arrive: every minute one of each sensor."""
+    """The points in the order in which they arrive: one of each sensor every minute."""
     for number in range(count):
         minute, sensor = divmod(number, len(SENSORS))
         value = round(20 + 5 * math.sin(minute / 90 + sensor), 2)
@@ -73,13 +73,13 @@ def measured(count: int) -> Iterator[Point]:
 
 
 class Questions:
-    """Asks, compares each answer with the expected one, and notes its size and time."""
+    """Runs queries, compares each answer with the expected one, and records its size and time."""
 
     def __init__(self) -> None:
         self.table = Table("question", "items", "ms")
 
     def ask(self, question: str, answer: Callable[[], A], expected: A) -> A:
-        """An answer that is right, or the end of the program."""
+        """Returns a correct answer, and ends the program for any other."""
         started = perf_counter()
         found = answer()
         took = (perf_counter() - started) * 1000
@@ -145,8 +145,8 @@ def ask_high(questions: Questions, session: hb.Session, points: list[Point]) -> 
 def export(store: hb.Store, session: hb.Session, directory: Path) -> list[Path]:
     """Writes all points into CSV files, one for each part of the table.
 
-    The workers are threads, so that any store will do, and each has a session of its own. A part can also be sent to a
-    process, which opens the store itself.
+    The workers are threads, so that the example works with any store, and each has its own session. A part can also be
+    sent to a process, which opens the store itself.
     """
 
     def write(numbered: tuple[int, hb.types.QueryPartition[Point]]) -> Path:
@@ -176,7 +176,9 @@ def exported(paths: list[Path]) -> list[Point]:
 
 
 def delete_old(questions: Questions, session: hb.Session, points: list[Point]) -> None:
-    """Deletes the older half of the time. By sensor it is a range of each, so the newer points are not read."""
+    """Deletes the points of the older half of the time. They are one range for each sensor, so the newer points are not
+    read.
+    """
     cutoff = START + (points[0].at - START) / 2
     old = session.query(Point).where(Point.sensor.in_(SENSORS), Point.at < cutoff)
     left = [point for point in points if point.at >= cutoff]
@@ -185,7 +187,7 @@ def delete_old(questions: Questions, session: hb.Session, points: list[Point]) -
 
 
 def let_expire(console: Console, session: hb.Session) -> None:
-    """A point with a TTL of its own disappears without a delete."""
+    """A point with its own TTL disappears without a delete."""
     started = monotonic()
     session.add(Point(sensor="trial", at=START, value=0.0), ttl=TRIAL)
     session.commit()

@@ -40,7 +40,7 @@ class Post:
 
 @hb.model(table="members", family="d")
 class Member:
-    """A member, with an address that no other has; versioned."""
+    """A member, with an address that no other member has; versioned."""
 
     name: hb.Key[str] = hb.key()
     email: hb.Column[str] = hb.column("e")
@@ -94,14 +94,14 @@ class Looking(threading.Thread):
                 self.found["one key" if (old is None) != (new is None) else "both keys" if old else "neither key"] += 1
 
     def stop(self) -> Counter[str]:
-        """Ends it, and says how often it found a post under which keys."""
+        """Ends it, and returns how often it found a post under which keys."""
         self._ended.set()
         self.join()
         return self.found
 
 
 def move_posts(console: Console, store: hb.Store, session: hb.Session) -> None:
-    """Posts go to the archive, each with its counter and its map column."""
+    """Moves posts to the archive, each with its counter and its map column."""
     for number in range(POSTS):
         post = Post(board="news", number=number, author=f"author {number % 4}", marks={"ann": number % 5, "bob": 1})
         session.add(post)
@@ -122,7 +122,7 @@ def move_posts(console: Console, store: hb.Store, session: hb.Session) -> None:
 
 
 def rename_member(console: Console, session: hb.Session) -> None:
-    """A member gets another name and keeps the address; a name that is taken is refused."""
+    """Gives a member another name, with the same address; a name that is taken is refused."""
     ann = session.insert(Member(name="ann", email="ann@example.com"))
     session.insert(Member(name="bob", email="bob@example.com"))
     try:
@@ -144,7 +144,7 @@ def rename_member(console: Console, session: hb.Session) -> None:
 
 
 def change_seats(session: hb.Session) -> None:
-    """Within a row, and to another row."""
+    """Moves an object within its row, and to another row."""
     session.add_all(Seat(room="red", place=place, taken_by=name) for place, name in enumerate(("ann", "bob"), 1))
     session.commit()
     seat = session.get(Seat, room="red", place=1)
@@ -158,7 +158,7 @@ def change_seats(session: hb.Session) -> None:
 
 
 def cost(store: hb.Store) -> Table:
-    """The calls of one move of each kind."""
+    """Counts the calls of one move of each kind."""
     calls: list[hb.store.Call] = []
     session = hb.Session(store, on_call=calls.append)
     table = Table("model", "reads", "writes", title="Calls of a move")

@@ -43,9 +43,7 @@ class Tall:
 
 @hb.model(table="series_wide", family="d")
 class Wide:
-    """A row for each hour: the time is cut into the hour, in the row key, and the second, which is the whole
-    qualifier.
-    """
+    """A row for each hour: the row key has the hour, and the qualifier is the second within the hour."""
 
     sensor: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
@@ -86,7 +84,7 @@ def newest(session: hb.Session, model: Any) -> Any:
 
 
 def warm(session: hb.Session, model: Any) -> Any:
-    """How often it was warm in one hour."""
+    """The number of warm values in one hour."""
     since = START + timedelta(hours=1)
     hour = session.query(model).where(model.sensor == "attic", model.at >= since, model.at < since + timedelta(hours=1))
     return hour.where(model.value > 21.0).count()
@@ -120,7 +118,7 @@ def size_of(answer: Any) -> str:
 
 
 def measured(store: hb.Store, table: str) -> tuple[int, int, int]:
-    """Rows, cells, and bytes as HBase keeps them: each cell with its row key, family, qualifier, time and value."""
+    """Rows, cells, and bytes as HBase stores them: each cell with its row key, family, qualifier, time and value."""
     rows = cells = size = 0
     (batches,) = store.scan(table, [Scan()])
     for batch in batches:
@@ -132,7 +130,7 @@ def measured(store: hb.Store, table: str) -> tuple[int, int, int]:
 
 
 def ask(session: hb.Session, models: Sequence[Model], table: Table) -> None:
-    """Asks every question of both models."""
+    """Runs every query on both models."""
     for question in QUESTIONS:
         answers, times = [], []
         for model in models:
@@ -149,7 +147,7 @@ def ask(session: hb.Session, models: Sequence[Model], table: Table) -> None:
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
 @click.option("--hours", type=click.IntRange(2), default=24, show_default=True, help="So many hours of three sensors.")
 def main(store: str, hours: int) -> None:
-    """Load a time series into a tall and a wide table, and ask both the same."""
+    """Load a time series into a tall and a wide table, and run the same queries on both."""
     console = Console(highlight=False)
     models: Sequence[Model] = (Tall, Wide)
     try:

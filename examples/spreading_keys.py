@@ -1,5 +1,5 @@
-"""The same events with increasing, salted, hashed, reversed and shuffled keys: which regions store them, and what reads
-cost.
+"""The same events with increasing, salted, hashed, reversed and shuffled keys: the regions that store them, and the
+cost of reads.
 
     python examples/spreading_keys.py                              # in one temporary file
     python examples/spreading_keys.py --store hbase                # on a real HBase that is started for it
@@ -44,7 +44,7 @@ NEWEST = 500
 
 @hb.model(table="spread_plain", family="d")
 class Plain:
-    """Numbers that count up: neighbours lie next to each other, and all new ones at the end."""
+    """Increasing numbers: successive numbers are adjacent, and all new ones are at the end."""
 
     number: hb.Key[int] = hb.key(hb.UInt32)
     user: hb.Column[int] = hb.column("u", hb.codecs.UInt16)
@@ -52,7 +52,7 @@ class Plain:
 
 @hb.model(table="spread_salted", family="d", salt=hb.HashSalt(REGIONS))
 class Salted:
-    """A byte before the number, which follows from it."""
+    """A byte before the number, computed from it."""
 
     number: hb.Key[int] = hb.key(hb.UInt32)
     user: hb.Column[int] = hb.column("u", hb.codecs.UInt16)
@@ -84,7 +84,7 @@ class Reversed:
 
 @hb.model(table="spread_shuffled", family="d")
 class Shuffled:
-    """The key fields in another order: a user before the number, so that what many users do at once goes to many
+    """The key fields in another order: the user before the number, so that simultaneous events of many users go to many
     places.
     """
 
@@ -106,7 +106,7 @@ GIVES_UP = {
 
 
 def splits(model: Any) -> Any:
-    """Eight regions for the keys of a model; of keys that count up, for four times as many as there are."""
+    """Eight regions for the keys of a model; for increasing keys, sized for four times as many keys as there are."""
     if hb.schema.schema_of(model).salt.buckets > 1:
         return hb.ByBucket()
     if model is Plain:
@@ -117,7 +117,7 @@ def splits(model: Any) -> Any:
 
 
 def user_of(number: int) -> int:
-    """Who did it: every eighth event is of one user, the others of a thousand."""
+    """The user of an event: every eighth event is of one user, the others of a thousand users."""
     return BUSY if number % 8 == 0 else crc32(b"%d" % (number % 1_000)) % 65_536
 
 
@@ -137,7 +137,7 @@ def events(model: Any, start: int, stop: int) -> Iterator[Any]:
 
 
 class Counted:
-    """Calls and rows of what a session reads."""
+    """Counts the calls and rows that a session reads."""
 
     def __init__(self) -> None:
         self.calls = self.rows = 0
@@ -151,7 +151,7 @@ class Counted:
 
 
 def rows_by_region(store: hb.Store, model: Any, since: int = 0) -> list[int]:
-    """How many stored rows each region holds, of events from a number on."""
+    """The number of stored rows in each region, for events from a number on."""
     starts = hb.tables.split_keys(model, splits(model))
     counts = [0] * (len(starts) + 1)
     (batches,) = store.scan(hb.schema.schema_of(model).table, [Scan()])
@@ -166,7 +166,7 @@ IN_ORDER = {Plain, Salted, Random}
 
 
 def get(store: hb.Store, model: Any) -> Counted:
-    """One event by its number; of a shuffled key by both fields."""
+    """One event by its number; for a shuffled key, by both fields."""
     counted = Counted()
     session = hb.Session(store, on_call=counted)
     key = {"user": user_of(FIRST)} if model is Shuffled else {}
@@ -175,9 +175,7 @@ def get(store: hb.Store, model: Any) -> Counted:
 
 
 def scan(store: hb.Store, model: Any) -> Counted:
-    """A hundred events in order; where the store has no order, every row is read and the program sorts what it
-    keeps.
-    """
+    """A hundred events in order; if the table has no order, every row is read and the program sorts what it keeps."""
     counted = Counted()
     query = hb.Session(store, on_call=counted).query(model).where(model.number.between(FIRST, LAST))
     in_order = model in IN_ORDER
@@ -188,7 +186,7 @@ def scan(store: hb.Store, model: Any) -> Counted:
 
 
 def page(store: hb.Store, model: Any) -> Counted | None:
-    """The second page in order; None where there are none. Of a shuffled key the pages are those of one user."""
+    """The second page in order; None if there are no pages. For a shuffled key, these are the pages of one user."""
     if model not in IN_ORDER and model is not Shuffled:
         return None
     counted = Counted()
@@ -204,7 +202,7 @@ def page(store: hb.Store, model: Any) -> Counted | None:
 
 
 def spread(store: hb.Store) -> dict[Any, tuple[list[int], list[int]]]:
-    """Loads every table; the rows of each region, and those of the newest events."""
+    """Loads every table; returns the rows of each region, for all events and for the newest ones."""
     found = {}
     for model in MODELS:
         presplit = {model: splits(model)} if store.capabilities.presplit else None
@@ -225,7 +223,7 @@ def show(console: Console, store: hb.Store) -> None:
     """Prints both tables."""
     regions = Table("rows in region", *map(str, range(1, REGIONS + 1)), f"of the last {NEWEST}, in the busiest region")
     for model, (rows, newest) in spread(store).items():
-        drawn = model is Random  # of which each run has other figures
+        drawn = model is Random  # whose figures differ in each run
         texts = [f"about {EVENTS // REGIONS}"] * REGIONS if drawn else [str(count) for count in rows]
         regions.add_row(model.__name__.lower(), *texts, f"about {fullest()}" if drawn else str(max(newest)))
     console.print(regions)
@@ -240,7 +238,7 @@ def show(console: Console, store: hb.Store) -> None:
 @click.command()
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
 def main(store: str) -> None:
-    """Load the same events under six kinds of key, and count what each takes."""
+    """Load the same events under six kinds of key, and count the calls and rows of each."""
     console = Console(highlight=False)
     try:
         with opened(console, store) as found:

@@ -13,7 +13,7 @@ import hbmodel as hb
 
 @contextmanager
 def opened(console: Console, name: str) -> Iterator[hb.Store]:
-    """A store: `embedded`, `hbase` or a URL. What was started or made for it goes at the end."""
+    """A store: `embedded`, `hbase` or a URL. Everything that was started or created for it is removed at the end."""
     if name == "embedded":
         with tempfile.TemporaryDirectory() as directory, hb.connect(f"embedded:{directory}/example.db") as store:
             yield store

@@ -41,7 +41,7 @@ class Tall:
 
 @hb.model(table="metrics_wide", family=hb.family("d", ttl=timedelta(days=3_650)))
 class Wide:
-    """A row for each hour of a metric, the newest hour and in it the newest value first."""
+    """A row for each hour of a metric, with the newest hour first, and the newest value first within the hour."""
 
     metric: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, row_span=timedelta(hours=1))
@@ -59,12 +59,12 @@ def values(model: Any, metrics: Sequence[str]) -> Iterator[Any]:
 
 
 def one_by_one(session: hb.Session, model: Any, metrics: Sequence[str]) -> list[Any]:
-    """The latest value of each metric, by a query of its own."""
+    """The latest value of each metric, by a separate query for each."""
     return [session.query(model).where(model.metric == metric).first() for metric in metrics]
 
 
 def together(session: hb.Session, model: Any, metrics: Sequence[str]) -> list[Any]:
-    """The same for all of them at once."""
+    """The latest value of all metrics at once."""
     return session.query(model).order_by(model.at.desc()).first_of_each(model.metric, metrics)
 
 
@@ -105,7 +105,7 @@ def timed(question: Any, *arguments: Any) -> tuple[Any, str]:
 
 
 def report(console: Console, store: hb.Store, session: hb.Session, metrics: Sequence[str]) -> None:
-    """Asks both models the same and prints what differs."""
+    """Runs the same queries on both models, and prints the differences."""
     models: Sequence[Any] = (Tall, Wide)
     found = Table("", "a row for each value", "a row for each hour")
     sizes = [measured(store, hb.schema.schema_of(model).table) for model in models]
@@ -136,7 +136,7 @@ def report(console: Console, store: hb.Store, session: hb.Session, metrics: Sequ
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
 @click.option("--metrics", "count", type=click.IntRange(1), default=60, show_default=True, help="So many metrics.")
 def main(store: str, count: int) -> None:
-    """Load a time series into a tall and a wide table, and ask both for the latest values and for hours."""
+    """Load a time series into a tall and a wide table, and query both for the latest values and for hours."""
     console = Console(highlight=False)
     metrics = [f"host{number:04}.cpu" for number in range(count)]
     try:

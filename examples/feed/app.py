@@ -71,7 +71,7 @@ def create_app(store: hb.Store, size: int = SIZE) -> Starlette:
     """The application on a store, whose tables it creates.
 
     Args:
-        store: an open store; whoever opened it closes it.
+        store: an open store, which the caller closes.
         size: actions on a page.
     """
     hb.create_tables(store, Action)
