@@ -1,7 +1,7 @@
 """Turns an old row and a write into mutations: timestamps, entries, the row itself, stale entries.
 
-The rules are numbered as in the index protocol: the primary row is authoritative, index entries are a superset, reads
-verify.
+The rules are numbered as in the index protocol: the primary row is authoritative, index entries are a superset, and
+reads verify them.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ class EmbeddedStore(ClosingStore):
         """See `hbmodel.store.Store.delete`. Here the whole call is atomic.
 
         A tombstone hides puts of its own millisecond. So after a delete at the server's time this waits for the next
-        millisecond (unless the clock was given): a put that follows is seen.
+        millisecond (unless the clock was given), so that a following put is visible.
         """
         for delete in deletes:
             check_delete(table, delete)

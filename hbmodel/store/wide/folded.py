@@ -391,7 +391,7 @@ def _parts(wide: WideRows, scan: Scan, columns: Sequence[Interval]) -> list[Slic
 
 
 class _ObjectBatches(Iterator[Sequence[Row]]):
-    """The batches of a scan of logical rows. All but the last are full, unless each row takes calls of its own."""
+    """The batches of a scan of logical rows. All but the last are full, unless each row takes separate calls."""
 
     def __init__(self, scan: Scan, reader: SliceReader, parts: Sequence[SliceScan], started: Any) -> None:
         self._started = started

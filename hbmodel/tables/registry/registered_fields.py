@@ -275,7 +275,7 @@ def match_indexes(schema: TableSchema, registration: Registration) -> MatchedInd
 def _taken(
     schema: TableSchema, registration: Registration, states: Mapping[str, IndexState]
 ) -> Iterator[tuple[str, IndexState]]:
-    """The declared names that could refer to two indexes, each with the index that is not meant."""
+    """The declared names that could refer to two indexes, each with the index to which it does not refer."""
     names = {state.cell: {state.name, *state.earlier_names} for state in registration.indexes.values() if state.tables}
     for name, state in states.items():
         if renamed_index(schema.indexes[name], state) is not None:
