@@ -553,3 +553,51 @@ def test_both_tables_of_a_migration(backwards: bool) -> None:
             while back[-1].previous_token is not None:
                 back.append(query.page(size, before=back[-1].previous_token))
             assert [one.number for page in reversed(back) for one in page] == expected
+
+
+TOPICS = hb.ids.dictionary("topics", hb.UInt32)
+
+
+@hb.model(table="named", family="d")
+class Named:
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    topic: hb.Column[str] = hb.column("t", TOPICS)
+
+    by_topic = hb.index("topic")
+
+
+@hb.model(table="named_by_key", family="d")
+class NamedByKey:
+    topic: hb.Key[str] = hb.key(TOPICS)
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    size: hb.Column[int] = hb.column("s", default=0)
+
+
+@pytest.mark.parametrize("model", [Named, NamedByKey])
+def test_an_id_without_a_name_is_unreadable(model: Any) -> None:
+    with fresh(model) as store:
+        session = hb.Session(store)
+        session.add_all(model(topic=f"t{number % 2}", number=number) for number in range(4))
+        session.commit()
+        table, unknown = schema_of(model).table, (999).to_bytes(4, "big")
+        if model is Named:
+            row = hb.row_key(Named, number=1)
+            store.put(table, [Put(row, {b"d:t": unknown})])
+        else:
+            row = unknown + (1).to_bytes(4, "big")
+            store.put(table, [Put(row, {b"d:s": bytes(8)})])
+        query = session.query(model).use_index("primary").allow_full_scan()
+        with pytest.raises(hb.DecodingError, match="no name for a stored id"):
+            query.all()
+        errors: list[hb.DecodingError | hb.errors.IncompleteRow] = []
+        kept = [(each.topic, each.number) for each in query.on_unreadable(errors.append)]
+        assert [(error.key, error.field, error.id) for error in errors] == [(row, "topic", 999)]
+        expected = [("t0", 0), ("t0", 2), ("t1", 3)] + ([("t1", 1)] if model is NamedByKey else [])
+        assert sorted(kept) == sorted(expected)
+        found = session.query(model).where(model.topic.in_(["t0", "t1"])).on_unreadable("skip")
+        assert sorted((each.topic, each.number) for each in found) == sorted(expected)
+        pages = [query.on_unreadable("skip").page(2)]
+        while pages[-1].next_token is not None:
+            pages.append(query.on_unreadable("skip").page(2, after=pages[-1].next_token))
+        assert [(each.topic, each.number) for page in pages for each in page] == kept
+        assert sum(page.skipped for page in pages) == 1

@@ -725,3 +725,51 @@ def test_a_query_that_is_read_while_rows_leave_its_table_says_so(store: hb.Store
     with pytest.raises(hb.SchemaMismatch, match="The migration went on to its next phase during the query"):
         list(items)
     assert len(all_of(session)) == 10
+
+
+@hb.model(table="stamped", family="d")
+class Stamped:
+    """Keys as Java programs write them, and text that is never empty."""
+
+    user: hb.Key[str] = hb.key(hb.codecs.Unterminated(hb.Text, followed_by=8))
+    at: hb.Key[int] = hb.key(hb.codecs.UInt64, desc=True)
+    tag: hb.Column[str] = hb.column("t", hb.codecs.NonEmpty(hb.Text))
+    version: hb.Column[int] = hb.version()
+
+    by_tag = hb.index("tag")
+
+
+@hb.model(table="stamped_by_text", family="d", replaces=Stamped)
+class ByText:
+    user: hb.Key[str] = hb.key()
+    at: hb.Key[int] = hb.key(hb.codecs.UInt64)
+    tag: hb.Column[str] = hb.column("t")
+    version: hb.Column[int] = hb.version()
+
+    by_tag = hb.index("tag")
+
+
+def test_keys_without_a_terminator_move() -> None:
+    users = ("", "a", "ab", "a\0", "abc", "\uffff", "aaaaaaaa", "aaaaaaaaa")
+    places = [(user, at) for user in users for at in (0, 1, 2**64 - 1)]
+    with EmbeddedStore(None) as store:
+        hb.create_tables(store, Stamped)
+        before = session_of(store)
+        for user, at in places:
+            before.insert(Stamped(user=user, at=at, tag=f"x{user}"))
+        moved = before.rekey(before.get(Stamped, user="ab", at=1), user="b")
+        before.rekey(moved, user="ab")
+        hb.create_tables(store, ByText)
+        moving = migration(store, ByText)
+        for step in (moving.start, moving.roll_back, moving.start, moving.cut_over):
+            step()
+            session = session_of(store)
+            for user in users:
+                own = [place for place in places if place[0] == user]
+                found = session.query(ByText).where(ByText.user == user)
+                assert sorted((each.user, each.at) for each in found) == own
+                tagged = session.query(ByText).where(ByText.tag == f"x{user}")
+                assert sorted((each.user, each.at) for each in tagged) == own
+            new = ("ab", len(places))
+            session.insert(ByText(user=new[0], at=new[1], tag="xab"))
+            places = sorted([*places, new])
