@@ -774,3 +774,23 @@ def test_each_row_is_an_object_or_refused(model: Any, rows: list[Any], backwards
                 query.all()
         else:
             assert [one.number for one in query] == expected
+
+
+@hb.model(table="with_text", family="d", external=True, exists="title")
+class WithText:
+    """Its text may be empty, as far as the model says."""
+
+    key: hb.Key[str] = hb.key()
+    title: hb.Column[str] = hb.column("t")
+
+
+def test_the_error_of_text_that_may_be_empty_says_how_to_declare_it() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, WithText, create_external=True)
+        session = hb.Session(store)
+        for call in (
+            lambda: session.insert(WithText(key="a", title="x")),
+            lambda: session.put(WithText, key="a", title="x"),
+        ):
+            with pytest.raises(hb.CapabilityError, match=r"text as hb\.codecs\.NonEmpty\(hb\.Text\)"):
+                call()

@@ -304,7 +304,7 @@ def never_empty_column(schema: TableSchema, call: str) -> bytes:
     if column is None and schema.external:
         raise CapabilityError(
             f"{call}() needs a column that every row of the other program has, and that is never empty: declare it as "
-            "a field without a default, or name its cell with exists=.",
+            "a field without a default (text as hb.codecs.NonEmpty(hb.Text)), or name its cell with exists=hb.flag().",
             table=schema.table,
         )
     if column is None:
