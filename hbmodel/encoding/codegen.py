@@ -30,7 +30,7 @@ class Code:
         self._lines.append("    " * depth + line)
 
     def name(self, value: object) -> str:
-        """A name by which the function knows a value."""
+        """A name that refers to a value in the scope of the function."""
         name = f"n{len(self._scope)}"
         self._scope[name] = value
         return name

@@ -68,7 +68,8 @@ def unpack_code(code: Code, slots: Sequence[CompiledKeyField], tail: int, depth:
     """Adds the lines that split a key, and returns the expressions of its fields.
 
     Args:
-        code: in which `data` is the key and `start`, a variable that is changed, where the fields begin.
+        code: the code to extend. In it, `data` is the key. The variable `start`, which the lines change, is the
+            position where the fields begin.
     """
     if any(slot.of.desc and slot.word is None for slot in slots):
         code.add(f"flipped = data.translate({code.name(COMPLEMENT)})", depth)
@@ -218,11 +219,11 @@ class KeyLayout:
         return [slot.pack(value) for slot, value in zip(self._slots, values, strict=True)]
 
     def pack(self, values: Sequence[object]) -> bytes:
-        """The key, without salt and tail; errors as `pack_parts`."""
+        """The key, without salt and tail; raises the same errors as `pack_parts`."""
         return b"".join(self.pack_parts(values))
 
     def pack_leading(self, values: Sequence[object]) -> list[bytes]:
-        """The bytes of the first fields only, as many as there are values; errors as `pack_parts`."""
+        """The bytes of the first fields only, as many as there are values; raises the same errors as `pack_parts`."""
         if len(values) > len(self._slots):
             raise self._wrong_count(values)
         return [slot.pack(value) for slot, value in zip(self._slots, values, strict=False)]
@@ -316,7 +317,7 @@ class KeyLayout:
 
         Args:
             parts: the parts of the leading fields, from `pack_parts` or `pack_leading`; none for all keys.
-            bounds: of the field after them; without any the range is everything under the prefix. Must be None if
+            bounds: the bounds of the field after them; an empty one gives everything under the prefix. Must be None if
                 `parts` has a part for every field. The range then holds just that key or, in a layout with a tail, that
                 key with any tail.
 

@@ -224,7 +224,7 @@ class ObjectKeyLayout(KeyLayout):
         code.add(f"{end} += start", depth + 1)
         code.add("else:", depth)
         code.add(f"data, {end} = {code.name(unescape_part)}({place}, start)", depth + 1)
-        code.add(f"{last} = {place}[start:{end}], data, {end} - start", depth + 1)  # at once, for other threads
+        code.add(f"{last} = {place}[start:{end}], data, {end} - start", depth + 1)  # in one step: other threads read it
         code.add("start = 0", depth)
 
     def join_code(self, code: Code, names: Sequence[str]) -> tuple[list[str], str]:

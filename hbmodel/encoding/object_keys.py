@@ -28,7 +28,7 @@ NO_PLACES: Final = KeyRange(b"", b"")
 
 @frozen
 class Slice:
-    """The same range of qualifiers in each of a range of rows.
+    """The same range of qualifiers in each row of a range of rows.
 
     Attributes:
         first: the first qualifier, inclusive; never empty.
@@ -83,8 +83,8 @@ class ObjectKeyForm:
         """The object key of a row key and a qualifier prefix, kind included.
 
         Raises:
-            DecodingError: the row is shorter than the salt or another one than the constant row, or the prefix is of
-                another kind.
+            DecodingError: the row is shorter than the salt or is not the constant row, or the prefix is of another
+                kind.
         """
         kind, salt = self.kind, self.salt
         if not prefix.startswith(kind):

@@ -53,7 +53,7 @@ class BucketCodec(FixedWidth[Any]):
 
     Args:
         scale: microseconds in a unit.
-        units: in a bucket.
+        units: the number of units in a bucket.
         round: whether times are rounded down to a unit.
     """
 
@@ -91,7 +91,7 @@ class OffsetCodec(FixedWidth[Any]):
 
     Args:
         scale: microseconds in a unit.
-        units: in a bucket.
+        units: the number of units in a bucket.
         round: whether times are rounded down to a unit.
     """
 

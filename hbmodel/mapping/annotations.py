@@ -13,7 +13,7 @@ from hbmodel.errors import DeclarationError
 
 
 def annotations_of(cls: type[Any], frame: FrameType, hidden: frozenset[str]) -> Mapping[str, Any]:
-    """The evaluated annotations of a class and its bases, by attribute; those of the bases come first.
+    """The evaluated annotations of a class and its bases, by attribute; the annotations of the bases come first.
 
     Args:
         frame: the frame in which the class is declared; names that are local to a function are found there.

@@ -89,7 +89,7 @@ class Index:
 
     @cached_property
     def derived(self) -> frozenset[str]:
-        """Names of the parts whose values are not those of stored fields."""
+        """Names of the parts whose values are not the values of stored fields."""
         return frozenset(part.operand.name for part in self.parts if not part.is_field)
 
     @cached_property

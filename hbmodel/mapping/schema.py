@@ -105,13 +105,13 @@ class TableSchema:
         computed: fields that are computed from others and not stored.
         row: the one row that contains all objects, or None.
         kind: the byte that is the prefix of the model's qualifiers, or nothing.
-        wide: the layout of a wide model; None if each object has a row of its own.
+        wide: the layout of a wide model; None if each object has its own row.
         maps: map columns, which are not among the fields.
         replaces: the layout from which the model's objects move into this one, or None; its rows are decoded to objects
             of this model.
         successor: if this is such an earlier layout, the table to which its objects move; otherwise empty.
         declared: the decorated class, if the model has its declarations and another table; None for a decorated class.
-        of_tables: the models with these declarations and other tables, by table; one that nobody uses is dropped.
+        of_tables: the models with these declarations and other tables, by table; unused ones are dropped.
         compiled: functions that were generated for the model, by purpose; see `keep`.
     """
 

@@ -20,7 +20,7 @@ from hbmodel.tables.roll.binding_cache import BindingCache
 from hbmodel.tables.roll.writers_roll import Calls, WritersRoll
 
 NOTHING_COUNTED = nullcontext()
-"""Used instead of a count of calls for a store that checks the registry inside each of its writes."""
+"""Used instead of counting calls if the store checks the registry inside each of its writes."""
 
 _replaced = attrgetter("replaces")
 
@@ -84,7 +84,7 @@ class Bindings:
             )
 
     def _in_use(self, schema: TableSchema, replaced: TableSchema, bind: Callable[[TableSchema], Binding]) -> bool:
-        """Whether the table of a model that replaces another is already read."""
+        """Whether reads already use the table of a model that replaces another one."""
         phase = phase_of(schema, bind(replaced).phase)
         return (
             phase is not None and "new" in phase.reads and (schema.immutable or schema.versioned or phase.name == DONE)
@@ -105,7 +105,7 @@ class Bindings:
 
         Args:
             *schemas: the schemas of the models.
-            counts: whether the only write is an increment, which makes a version of its own in every store.
+            counts: whether the only write is an increment, which adds a separate version of the cell in every store.
 
         Returns:
             A context manager around the writes.

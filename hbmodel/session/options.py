@@ -1,4 +1,4 @@
-"""The options of a session, and the check of those that are times."""
+"""The options of a session, and a check of the options that are times."""
 
 from __future__ import annotations
 

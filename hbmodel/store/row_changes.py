@@ -70,7 +70,8 @@ def combined(mutations: Iterable[Put | Delete]) -> list[Put | Delete]:
 def change_together(
     store: Store, table: str, changes: Sequence[ConditionalChange], *, atomic: bool = True
 ) -> list[bool]:
-    """Carries out conditional changes, those of one row as one change; returns for each whether it was applied.
+    """Carries out conditional changes, joined to one change for each row. Returns for each given change whether it was
+    applied.
 
     For each row, only the first condition is tried, with no more changes than fit into a call: other changes of the row
     are not applied. If all changes of a row must be in one call and their conditions differ, none of them is applied,

@@ -154,7 +154,7 @@ class Codec(ABC, Generic[T]):
 
     @property
     def exact(self) -> Codec[T]:
-        """The codec that refuses the values which this one rounds; the codec itself if it rounds none."""
+        """The variant of this codec that refuses values instead of rounding; the codec itself if it never rounds."""
         return self
 
     @property
@@ -192,8 +192,8 @@ class Codec(ABC, Generic[T]):
         return None
 
     def check_row_key(self, *, nullable: bool, last: bool) -> None:
-        """Refuses a place in a row key for which the format has no bytes, or other bytes than hbmodel writes. A model
-        calls it as it is declared.
+        """Refuses a place in a row key for which the format has no bytes, or bytes that hbmodel would not write. Called
+        when a model is declared.
 
         Args:
             nullable: whether the field allows None.
@@ -209,8 +209,8 @@ class Codec(ABC, Generic[T]):
         """The byte layout as canonical JSON; equal specs write equal bytes for equal values."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Compiled struct functions cannot be pickled; what was given to the constructor can.
-        # attrs adds the class attribute that `fields` reads to every subclass, so mypy cannot know it here.
+        # Compiled struct functions cannot be pickled; the arguments of the constructor can. attrs adds the class
+        # attribute that `fields` reads to every subclass, so mypy cannot know it here.
         return type(self), tuple(getattr(self, a.name) for a in fields(type(self)) if a.init)  # type: ignore[arg-type]
 
 

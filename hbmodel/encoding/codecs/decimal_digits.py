@@ -24,7 +24,7 @@ def finite_digits(value: Decimal) -> tuple[int, tuple[int, ...], int]:
 
 
 def stripped_digits(value: Decimal) -> tuple[int, str]:
-    """The sign and the digits of a number without zeros at the end; no digits of zero.
+    """The sign and the digits of a number without zeros at the end; zero has no digits.
 
     Raises:
         EncodingError: the value is no finite decimal number.
@@ -34,7 +34,7 @@ def stripped_digits(value: Decimal) -> tuple[int, str]:
 
 
 def pairs_of(digits: str, exponent: int) -> tuple[list[int], int]:
-    """The digits in pairs, and the exponent of 100 of the first pair, by the exponent of 10 of the first digit."""
+    """The digits in pairs, and the first pair's base-100 exponent, given the base-10 exponent of the first digit."""
     exponent, odd = divmod(exponent, 2)
     digits = digits if odd else "0" + digits
     digits += "0" * (len(digits) % 2)
@@ -42,6 +42,6 @@ def pairs_of(digits: str, exponent: int) -> tuple[list[int], int]:
 
 
 def number_of_pairs(sign: int, pairs: Sequence[int], exponent: int) -> Decimal:
-    """The normalised number that has these pairs of digits, by the exponent of 100 of the first pair."""
+    """The normalised number that has these pairs of digits, given the base-100 exponent of the first pair."""
     digits = "".join([f"{pair:02d}" for pair in pairs]).rstrip("0")
     return Decimal((sign, tuple(map(int, digits.lstrip("0"))), 2 * exponent + 2 - len(digits)))

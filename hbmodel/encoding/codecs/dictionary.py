@@ -33,7 +33,7 @@ class NameIds(Protocol):
 
 
 _NAMES: ContextVar[NameIds | None] = ContextVar("hbmodel_names", default=None)
-"""The names in which the current call looks up names, which are those of its session. It is unset after the call."""
+"""Where the current call looks up names and ids: in the names of its session. It is unset after the call."""
 
 _CLAIMS: ContextVar[bool] = ContextVar("hbmodel_claims", default=False)
 """Whether values are encoded to be written, so that a name without an id gets one."""
@@ -59,7 +59,7 @@ class _NumbersAsNames:
     """Gives every id of a dictionary a name, so the dictionary does not have to exist."""
 
     def id_of(self, dictionary: Dictionary, name: str) -> int:
-        """The number that the name is."""
+        """The name as a number."""
         return int(name)
 
     claim = id_of

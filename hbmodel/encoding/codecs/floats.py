@@ -24,7 +24,7 @@ from hbmodel.encoding.codecs.integers import UNSIGNED
 from hbmodel.errors import DecodingError, EncodingError
 
 NAN = {64: bytes.fromhex("fff8000000000000"), 32: bytes.fromhex("ffc00000")}
-"""The bytes of every NaN, by bits: those of Java's canonical NaN, which sort above all numbers."""
+"""The bytes of every NaN, by the number of bits: the bytes of Java's canonical NaN, which sort above all numbers."""
 
 
 @frozen
@@ -88,7 +88,7 @@ class FloatCodec(FixedWidth[float]):
     def floor(self, value: float) -> float:
         if isinstance(value, Real) and value != value:  # noqa: PLR0124
             if not self.nan:
-                return value  # it is refused as it is stored
+                return value  # encode() refuses it
             raise nan_without_order()
         return value if self.bits == 64 else single_below(exact_float(value))
 

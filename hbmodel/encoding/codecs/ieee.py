@@ -1,4 +1,4 @@
-"""IEEE 754 numbers of 32 and 64 bits: exact values, and words whose order is that of the numbers."""
+"""IEEE 754 numbers of 32 and 64 bits: exact values, and words that sort as the numbers do."""
 
 from __future__ import annotations
 
@@ -101,14 +101,14 @@ def word_in_order(number: float, bits: int) -> int:
 
 
 def number_in_order(word: int, bits: int) -> float:
-    """The number of a word that `word_in_order` gives."""
+    """The inverse of `word_in_order`: the number that a word stands for."""
     sign = 1 << (bits - 1)
     number: float = IEEE[bits].unpack(UNSIGNED[bits].pack(word ^ sign if word & sign else word ^ (2 * sign - 1)))[0]
     return number
 
 
 def is_negative_zero(word: int, bits: int) -> bool:
-    """Whether a word in order is that of -0.0, which equals 0.0 and has other bits."""
+    """Whether a word in order stands for -0.0, which equals 0.0 but has other bits."""
     return word == (1 << (bits - 1)) - 1
 
 
@@ -140,7 +140,7 @@ class FloatsOfJava(FixedWidth[float]):
                     "NaN cannot be stored here, because it has no order: store None in a field that allows it, or "
                     "declare a column that accepts NaN, with nan=True."
                 )
-            number = nan  # Java has one
+            number = nan  # Java writes a single NaN
         elif not self.nan:
             number += 0.0  # turns -0.0 into 0.0 and leaves every other number alone
         return self._stored(word_in_order(number, self.bits))
@@ -167,7 +167,7 @@ class FloatsOfJava(FixedWidth[float]):
         number = exact_float(value)
         if isnan(number):
             if not self.nan:
-                return value  # it is refused as it is stored
+                return value  # encode() refuses it
             raise nan_without_order()
         return single_below(number) if self.bits == 32 else value
 

@@ -109,12 +109,12 @@ def integer_text(value: int) -> bytes:
     """An integer as decimal text without leading zeros."""
     try:
         return b"%d" % integer(value)
-    except ValueError:  # Python converts no more digits than its own limit
+    except ValueError:  # Python refuses to convert more digits than its limit
         raise EncodingError("An integer has too many digits to be stored as text.") from None
 
 
 def text_integer(data: bytes) -> int:
-    """The integer whose text these bytes are."""
+    """The integer that these bytes represent as text."""
     if not INTEGER_TEXT.fullmatch(data):
         raise DecodingError("Stored bytes are not the text of an integer without leading zeros.")
     try:

@@ -17,10 +17,10 @@ KINDS = ("metrics", "tagk", "tagv")
 """The kinds of names that have ids in OpenTSDB; each kind has its own column, its own counter and its own width."""
 
 WIDEST, WIDEST_RANDOM = 8, 7
-"""The most bytes of an id, and of a random one (`UniqueId`, `RandomUniqueId.MAX_WIDTH`)."""
+"""The maximum length in bytes of an id, and of a random id (`UniqueId`, `RandomUniqueId.MAX_WIDTH`)."""
 
 COUNTER_ROW = b"\x00"
-"""The row of the counters (`UniqueId.MAXID_ROW`), so no name."""
+"""The row key of the counters (`UniqueId.MAXID_ROW`), which therefore cannot be a name."""
 
 
 def highest(width: int) -> int:

@@ -25,7 +25,7 @@ OFFSET = 1 << 63
 
 ZERO = b"\x80"
 LOWEST, HIGHEST = -63, 62
-"""Exponents of 100 of the first digits of a decimal, between which Phoenix keeps the order."""
+"""The range of base-100 exponents of a decimal's first pair of digits in which Phoenix keeps the order."""
 
 MOST_DIGITS = 38
 MOST_BYTES = 21

@@ -30,7 +30,7 @@ class ComputedField(Field):
         function: called with the values of `of`.
         of: names of the stored fields, in the order of the function's arguments.
         forms: for each field of `of`, a function that converts its value to the form after a read. So `function` never
-            gets another form of the value, such as that of a declared default.
+            gets another form of the value, such as the form of a declared default.
         version: the declared version of the function; an index over another version counts as another index.
     """
 

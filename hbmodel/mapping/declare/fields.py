@@ -143,9 +143,9 @@ def key(
     )
 
 
-# The first overload is for calls without a codec. So in the others, whose alias may be left out, there always is a
-# codec. The last overload is for a field that may be None and whose codec has values that are never None; type checkers
-# that infer from the annotation choose it.
+# The first overload is for calls without a codec. So calls of the other overloads, in which the alias may be left out,
+# always have a codec. The last overload is for a field that may be None and whose codec has values that are never None;
+# type checkers that infer from the annotation choose it.
 @overload
 def column(
     alias: str | bytes | None = None,

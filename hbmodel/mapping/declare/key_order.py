@@ -1,4 +1,4 @@
-"""The order of a model's key fields: the order of declaration, bases first, or the one that the model gives."""
+"""The order of a model's key fields: the order of declaration, bases first, or the order that the model gives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def in_key_order(cls: type[Any], specs: Mapping[str, S], order: Sequence[str] | 
     """The declarations of an undecorated class with its key fields in the order of the row key.
 
     Args:
-        specs: the declarations of the class and its bases, those of the last base in `__mro__` first.
+        specs: the declarations of the class and its bases, the declarations of the last base in `__mro__` first.
         order: names of all key fields, as declared by the model, or None.
 
     Raises:

@@ -176,8 +176,8 @@ def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
 
 
 def _declared(cls: type[Any]) -> Mapping[str, Declared]:
-    """The declarations of a class and its undecorated bases. Those of the bases come first, and those of each class are
-    in the order of declaration.
+    """The declarations of a class and its undecorated bases. The declarations of the bases come first. Within each
+    class they keep their order.
     """
     declarations: dict[str, Declared] = {}
     for base in reversed(cls.__mro__):

@@ -69,7 +69,7 @@ def _made(model: type[C], table: str) -> type[C]:
 
 
 def _reduced(obj: Any) -> tuple[Any, ...]:
-    """Pickles an object, whose class has no name of its own."""
+    """Pickles an object. Its class is made again, because pickle cannot find it by name."""
     schema = schema_of(type(obj))
     return _restored, (schema.declared, schema.table, vars(obj))
 

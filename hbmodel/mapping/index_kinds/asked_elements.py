@@ -46,7 +46,7 @@ def elements_asked_for(
     def has_bytes(element: Any) -> bool:
         try:
             return element in known or pack(element) in packed
-        except Exception:  # the entries of the row raise the error
+        except Exception:  # raised when the entries of the row are made
             return True
 
     def chosen(elements: Iterable[Any]) -> Sequence[Any]:

@@ -11,7 +11,7 @@ from hbmodel.store.values import Row
 
 
 def existence(schema: TableSchema, indexed: bool, adopting: bool) -> Callable[[Row], bool]:
-    """The function that tells whether a row is an object; `indexed` and `adopting` are those of `RowDecoder`.
+    """The function that tells whether a row is an object; `indexed` and `adopting` are as in `RowDecoder`.
 
     If rows need not have a liveness cell, and a row has none, its other cells decide. A deleted row to which an update
     has written is then not an object, because it lacks every required column. In an indexed table a delete leaves empty

@@ -48,8 +48,8 @@ def key_of(model: type[Any], key: bytes, /, *, index: str | Index | None = None)
     Args:
         model: the model.
         key: the whole key, with the salt.
-        index: the name of an index, or the index as a model attribute, if the key is that of an index entry. The fields
-            are then those of the index, followed by the other key fields of the row.
+        index: the name of an index, or the index as a model attribute, if the key is that of an index entry. The result
+            then has the fields of the index, followed by the other key fields of the row.
 
     Raises:
         DecodingError: the model does not write such a key; `table`, `key` and, if it is known, `field` say what is
@@ -118,7 +118,7 @@ def _check_packed(
     tail: bytes = b"",
     close: Callable[[bytes], bytes] = bytes,
 ) -> None:
-    """Raises `DecodingError` if a model writes these values with other bytes than the key has.
+    """Raises `DecodingError` if a model would not write exactly the bytes of the key for these values.
 
     Args:
         tail: the bytes after the fields.
@@ -142,7 +142,7 @@ def _at(error: DecodingError, **place: Any) -> DecodingError:
 
 
 def decode(model: type[T], row: Row | None) -> T | None:
-    """The object in a row that was read with the model's families; None for an absent row (None) or one marked as
+    """The object in a row that was read with the model's families. None if the row is None (absent) or is marked as
     deleted.
 
     Raises:

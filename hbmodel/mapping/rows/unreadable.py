@@ -51,7 +51,7 @@ def or_unreadable(accepts: Callable[[Mapping[str, Any]], bool]) -> Callable[[Map
 
 @frozen(eq=False)
 class TolerantDecoder(RowDecoder):
-    """A decoder whose `values` returns `Unreadable` in cases in which that of a `RowDecoder` raises."""
+    """A decoder whose `values` returns `Unreadable` where the method of a `RowDecoder` raises."""
 
     @classmethod
     def like(cls, reader: RowDecoder) -> TolerantDecoder:
@@ -96,7 +96,7 @@ class TolerantDecoder(RowDecoder):
 
 @frozen(eq=False)
 class TolerantEntryDecoder(EntryDecoder):
-    """A decoder whose `values` returns `Unreadable` in cases in which that of an `EntryDecoder` raises."""
+    """A decoder whose `values` returns `Unreadable` where the method of an `EntryDecoder` raises."""
 
     @cached_property
     def values(self) -> Callable[[Row], Values]:

@@ -85,8 +85,9 @@ class Explanation:
         whole: the families that are read whole, although fields do not need all of their cells, because in an external
             table any cell may be the only one of a row.
         as_of: the time as of which the rows are read, otherwise None.
-        skipped: the number of items that are skipped by scans of their own, which read no cell that only the result
-            needs. `calls` and `round_trips` contain these scans. 0 for a small offset, and through an index.
+        skipped: the number of items that are skipped by separate scans, which do not read the cells that are needed
+            only for the result. `calls` and `round_trips` contain these scans. 0 for a small offset, and through an
+            index.
     """
 
     path: str

@@ -108,7 +108,7 @@ def _leaf(leaf: Leaf, field: Field, layout: TableSchema) -> Predicate:
     if field is not layout.by_name.get(field.name):  # a field that only the model computes is in no path of the layout
         return OnValues(evolve(leaf, field=field), field)
     if field.codec.spec == leaf.field.codec.spec:
-        return rebuilt(layout, described(leaf))  # through bytes, which the layout may decode to another type
+        return rebuilt(layout, described(leaf))  # the layout may decode these bytes to another type
     try:
         return _by_value(leaf, FieldExpression[Any](of=field, model=layout.model.__name__))
     except (EncodingError, QueryError):  # the layout's codec cannot express the condition

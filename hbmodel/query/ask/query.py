@@ -457,7 +457,7 @@ class Query(Generic[R_co]):
     def exists(self) -> bool:
         """Whether there is at least one item."""
         at_most = 1 if self.terms.limit is None else min(self.terms.limit, 1)
-        if self.terms.on_unreadable is not None:  # whether an object can be read shows only if all of it is read
+        if self.terms.on_unreadable is not None:  # only a read of the whole object shows whether it can be read
             return next(iter(self._of(evolve(self.terms, limit=at_most))), None) is not None
         # Selecting nothing reads only the cells that predicates and existence need.
         return next(iter(self._of(evolve(self.terms, selection=(), limit=at_most))), None) is not None

@@ -68,7 +68,7 @@ class QueryPartition(Generic[R_co]):
 
 
 def _unpickled(model: type[Any], table: str | None, *rest: Any) -> QueryPartition[Any]:
-    """A partition of a declared model, or of its model for another table: such a class has no name of its own."""
+    """A partition of a model. A model from `with_table` is made again, because pickle cannot find its class by name."""
     return QueryPartition(model if table is None else with_table(model, table), *rest)
 
 
@@ -106,7 +106,7 @@ def rebuilt(schema: TableSchema, description: object) -> Predicate:
     """The predicate of a description.
 
     Raises:
-        QueryError: the description is not that of a predicate of this model.
+        QueryError: this is not the description of a predicate of this model.
     """
     try:
         return _rebuilt(schema, description)

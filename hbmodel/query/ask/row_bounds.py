@@ -17,9 +17,9 @@ class RowBound:
     """An object that a query's items are compared with.
 
     Attributes:
-        values: field values by name: those of all stored fields of an object, or those that were given.
-        above: whether the items after the object are kept, and not those before it, in the order that the query has
-            without `reversed()`.
+        values: field values by name: all stored fields of an object, or the given values.
+        above: True to keep the items after the object, False to keep the items before it, in the order that the query
+            has without `reversed()`.
     """
 
     values: Mapping[str, Any]

@@ -112,7 +112,7 @@ def _limit(plan: Plan, skipped: int) -> int | None:
 
 
 def _covering(plan: Plan) -> Covering | None:
-    """Whether the entries of a plan's covering index answer its query, as `Explanation.covering` says it."""
+    """Whether the entries of a plan's covering index answer its query: a value of `Explanation.covering`."""
     index = plan.path.index
     if index is None or not index.covers:
         return None

@@ -80,7 +80,7 @@ def _values(plan: Plan, given: Mapping[str, Any], at: int) -> Sequence[Any] | No
 
 
 def _first(plan: Plan, at: int, values: Sequence[bytes] | None, packed: Sequence[bytes]) -> bytes:
-    """The bytes of the entry through which the object is an item: the first entry that matches the query."""
+    """The bytes of the entry through which the query finds the object: the first entry that matches."""
     first = min(packed if values is None or len(packed) == 1 else set(packed) & set(values), default=None)
     if first is None:
         raise QueryError(

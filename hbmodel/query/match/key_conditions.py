@@ -173,7 +173,7 @@ def _bounded(
 
 
 _BOUNDLESS = {False: ((),), True: ((None,),)}
-"""The lists of values for which `~in_` excludes nothing but None, by whether the field is nullable."""
+"""The lists of values for which `~in_` excludes nothing but None, keyed by whether the field is nullable."""
 
 
 def bounds_of(own: Sequence[Predicate], field: Field) -> tuple[Bounds | None, list[Predicate]]:

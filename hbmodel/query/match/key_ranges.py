@@ -63,8 +63,8 @@ def _can_be(schema: TableSchema, key: bytes) -> bool:
 def only_range(
     schema: TableSchema, path: Path, matched: KeyConditions, places: Sequence[int]
 ) -> Callable[[Sequence[bytes]], KeyRange] | None:
-    """Makes a function that takes the bytes of some fields of a key, those at `places`, and returns the only range of
-    keys, with the salt, that can contain a match.
+    """Makes a function that takes the bytes of the key fields at `places`, and returns the only range of keys, with the
+    salt, that can contain a match.
 
     Returns:
         The function; None if there may be several ranges for such values, or if rows are read by get and not scanned.

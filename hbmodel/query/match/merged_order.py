@@ -92,8 +92,8 @@ class MergedOrder:
 
     Attributes:
         merged: positions of the fields that come last, in key order.
-        runs: maps the bytes with which all keys of a run begin to two parts of them: the bytes of the fields that come
-            first in the order, and the bytes of the fields that come last.
+        runs: maps the first bytes that all keys of a run have in common to two parts of these bytes: the bytes of the
+            fields that come first in the order, and the bytes of the fields that come last.
     """
 
     merged: Sequence[int]

@@ -124,7 +124,9 @@ class Plan:
 
     @cached_property
     def entries_asked_for(self) -> Entries | None:
-        """Makes the entries of a row that the query may ask for, if a row may have many others; otherwise None."""
+        """Makes only the entries of a row that the query may match, if a row may have many other entries; otherwise
+        None.
+        """
         index = self.path.index
         if index is None or index.has_one_entry:
             return None
@@ -185,7 +187,7 @@ class Plan:
 
     @cached_property
     def lacking(self) -> Sequence[str]:
-        """Names of the fields that the query needs and the entries of its index do not contain."""
+        """Names of the fields that the query needs, but that the entries of its index do not contain."""
         index, schema = self.path.index, self.terms.schema
         if index is None:
             return ()

@@ -162,7 +162,9 @@ def _conditions_key(parts: Sequence[Predicate]) -> Hashable | None:
 
 
 def _fits_by_form(index: Index) -> bool:
-    """Whether the form of such conditions tells whether an index has an entry for every row that satisfies them."""
+    """Whether the form of these conditions is enough to decide whether an index has an entry for every row that
+    satisfies them.
+    """
     return all(isinstance(condition, Not) and _is_none(condition.parts[0]) for condition in index.conditions)
 
 

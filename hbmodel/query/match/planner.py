@@ -197,7 +197,7 @@ def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequ
 
 
 def _mixed(layout: KeyLayout, each: Set[str]) -> str | None:
-    """One of these fields, if the keys of one of its values may be among those of another value."""
+    """A field among these for which the keys of one value may lie between the keys of another value, or None."""
     return next((f.name for f in layout.fields if f.name in each and not f.codec.delimited), None)
 
 

@@ -98,7 +98,7 @@ class PlanExecutor:
         """
         plan = self.plan
         rows_found: list[Found] = []
-        # Usually one scan of one range has all of them, and reading it directly is faster than the general case.
+        # Usually one scan of one range returns all of them, and reading it directly is faster than the general case.
         if self.wanted == count and plan.path.index is None and plan.rows is None and self.scans_exactly:
             ranges = [
                 key_range

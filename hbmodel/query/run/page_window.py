@@ -18,8 +18,8 @@ WriteToken = Callable[[bytes | None, int | None, bool], str]
 
 
 KEYS_SKIPPED = 1000
-"""The default offset from which the skipped items are read without their values, by a scan of their own. It is about
-what one round trip reads.
+"""The default offset from which the skipped items are read without their values, by a separate scan. It is about the
+number of rows that one round trip reads.
 """
 
 
@@ -27,7 +27,7 @@ def skips_by_keys(plan: Plan, least: int = KEYS_SKIPPED) -> bool:
     """Whether the items that a query skips are read first, without the cells that only its result needs.
 
     Args:
-        least: the smallest offset for which they are.
+        least: the smallest offset for which they are read first.
     """
     terms = plan.terms
     many = terms.offset >= max(1, least) and terms.limit != 0
@@ -39,7 +39,7 @@ class Skipped:
     """The items that a query skips, read by their keys.
 
     Attributes:
-        position: of the last of them, or None if there is none.
+        position: the position of the last skipped item, or None if there is none.
         ended: whether the query has no further items.
     """
 
@@ -58,8 +58,7 @@ class PageWindow:
         backwards: whether the page ends at the position, so that it is read towards the query's first item.
         passed: the number of the query's items before the position, or None if no limit or offset counts them.
         maximum: the query's limit, or None.
-        first: whether it is the first page, although it begins after a position, which is that of the last skipped
-            item.
+        first: whether it is the first page, although it begins after a position: the position of the last skipped item.
     """
 
     skip: int
@@ -91,7 +90,9 @@ class PageWindow:
 
     @property
     def wanted(self) -> int:
-        """The number of items to read: the skipped ones, those of the page, and one to see whether others follow."""
+        """The number of items to read: the skipped items, the items of the page, and one more to see whether others
+        follow.
+        """
         return self.skip + self.take + 1 if self.take else 0
 
     @property

@@ -24,7 +24,7 @@ class Reading:
     attempt before.
 
     Args:
-        executor: of the first attempt.
+        executor: the executor of the first attempt.
         plan_again: returns the executor of the next attempt, for the plan that is outdated.
     """
 

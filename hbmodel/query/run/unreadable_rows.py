@@ -35,9 +35,9 @@ class Portion:
     """The objects of a page, and one more to see whether any follow.
 
     Attributes:
-        objects: without those that the offset skips.
-        errors: of the rows that cannot be read and belong to the page: those before its last object, and those after it
-            if no object follows. So pages that are read one after another report every row once.
+        objects: the objects that the offset does not skip.
+        errors: the errors of the unreadable rows of the page. These are the rows before its last object, and the rows
+            after it if no object follows. So pages that are read one after another report every row once.
     """
 
     objects: Sequence[Found]

@@ -50,7 +50,7 @@ class Inserter:
     """Inserts objects into a store, each only if its key is free and no pending call writes it.
 
     Attributes:
-        call: the call of the session, which errors name.
+        call: the name of the session's call, for error messages.
     """
 
     store: Store

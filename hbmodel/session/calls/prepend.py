@@ -28,7 +28,7 @@ def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
             table=schema.table,
             field=last,
         )
-    with claiming():  # the object may be the first with its names
+    with claiming():  # names in the object may be new: they get ids
         prefix = KeyPrefix.of(schema, fields)
     by.pending.check_ranges("prepend", schema, prefix.ranges)
     blank = model(**fields, **{last: prefix.order.last})

@@ -48,11 +48,12 @@ def put(
 ) -> bool:
     """Updates the row under a key, or inserts an object if the row does not exist; returns whether it was inserted.
 
-    Each of the two is atomic, and fails if another program has created or deleted the row in the meantime.
+    Both the update and the insert are atomic. Each fails if another program has created or deleted the row in the
+    meantime.
 
     Args:
         fields: the key and other fields, and `ttl`, by name.
-        work: returns a unit of work of its own for one update.
+        work: returns a separate unit of work for one update.
         insert: puts an object if its key is free, and raises `RowExists` otherwise.
         check: raises `CapabilityError` if an object cannot be inserted at all.
     """
@@ -66,7 +67,7 @@ def put(
     mapper = KeyMapper(schema)
     key = mapper.complete({name: fields[name] for name in names if name in fields})
     taken = PutFields.of(schema)
-    with claiming():  # the row may be the first with its names
+    with claiming():  # names in the row may be new: they get ids
         # refuses unknown fields, before an object is made
         update = update_key_call(schema, fields, None) if fields.keys() - taken.key else None
         (row,) = mapper.rows(key)
@@ -173,7 +174,7 @@ def checked_puts(
     """
     taken, writes = PutFields.of(schema), dict[bytes, UpdateFields]()
     for fields in rows:
-        with claiming():  # the row may be the first with its names
+        with claiming():  # names in the row may be new: they get ids
             (write,) = update_key_call(schema, fields, None).writes
         assert isinstance(write, UpdateFields)
         taken.check_complete(fields)

@@ -48,7 +48,7 @@ def put_cells(by: Inserter, schema: TableSchema, updates: Sequence[UpdateFields]
 
 
 def _noted(protocol: Protocol[None], done: list[Operation]) -> Protocol[None]:
-    """The same protocol; notes the operations that are carried out."""
+    """Runs the same protocol, and appends each operation that was carried out to `done`."""
     answer: Any = None
     while True:
         try:

@@ -18,8 +18,8 @@ class PutFields:
     Attributes:
         key: the fields of the key.
         required: the columns that have no default.
-        blind: all fields, if the rows of the model are put without a read: any cell makes a row an object, so that it
-            makes no difference whether there is a row. Nothing for any other model.
+        blind: all fields, if the rows of the model are put without a read: any cell makes a row an object, so it makes
+            no difference whether the row exists. Empty for all other models.
     """
 
     table: str
@@ -29,7 +29,7 @@ class PutFields:
 
     @classmethod
     def of(cls, schema: TableSchema) -> PutFields:
-        """Those of a model, which are found once."""
+        """The fields of a model; they are determined once."""
         known: PutFields | None = schema.compiled.get("put")
         if known is not None:
             return known
@@ -39,7 +39,7 @@ class PutFields:
         return schema.keep("put", cls(schema.table, frozenset(schema.layout.names), required, names))
 
     def put_blindly(self, fields: Mapping[str, Any]) -> bool:
-        """Whether these fields of a row are put without a read: there are some besides the key, and all are known."""
+        """Whether these fields of a row are put without a read: at least one is not in the key, and all are known."""
         if not self.blind:
             return False
         changes = fields.keys() - self.key

@@ -108,7 +108,7 @@ def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any
     key = dict(zip(names, key_of(schema, obj), strict=True))
     mapper = KeyMapper(schema)
     (old,) = mapper.rows(tuple(key.values()))
-    with claiming():  # the new key may be the first with its names
+    with claiming():  # names in the new key may be new: they get ids
         (new,) = mapper.rows(tuple({**key, **changes}.values()))
     if old == new:
         raise SessionError("The object has this key already: change other fields with update().", table=schema.table)

@@ -111,13 +111,13 @@ class RowGroup:
         self._row = _row(schema, self._values)
         self._work: UnitOfWork | None = None
         self._version = RowVersionCell(b"", b"", 0)
-        self._families: set[bytes] = set()  # the families whose objects show that version
+        self._families: set[bytes] = set()  # the column families whose objects have this version
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
     @guarded
     def get(self, model: type[T], /, **key: Any) -> T | None:
-        """The object of the row with the rest of its key, or None.
+        """The object in this row that has the given key fields, or None.
 
         Args:
             model: the class of the object, which may differ from the group's.
@@ -125,10 +125,10 @@ class RowGroup:
                 was given to the group.
 
         Raises:
-            SessionError: the key is that of an object in another row; or the model has another column family than those
-                used before, and a commit has stopped partway.
+            SessionError: an object with this key is in another row; or the group has not used the model's column family
+                before, and a commit has stopped partway.
             IncompleteKey: names the missing fields.
-            ConflictError: the model has another column family than those used before, and the row has changed.
+            ConflictError: the group has not used the model's column family before, and the row has changed.
         """
         fields = self._fields(model)
         values = tuple(key.get(name, value) for name, value in zip(fields, self._values, strict=True))
@@ -188,7 +188,7 @@ class RowGroup:
         """Raises `SessionError` for row key fields of another row."""
         try:
             own = _row(schema, values) == self._row
-        except UnknownName:  # the name has no id, so it is not that of this row
+        except UnknownName:  # a name without an id cannot be in the key of this row
             own = False
         if not own:
             raise SessionError(_OTHER_ROW, table=schema.table, key=values)

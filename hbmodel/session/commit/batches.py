@@ -76,7 +76,9 @@ class Pending:
         return self.outcome is not None and self.outcome.error is not None
 
     def take_back(self) -> None:
-        """If the call is an update of an object with a version, gives its copy that version back."""
+        """If the call is an update of an object with a version, resets the version of its copy to the version before
+        the update.
+        """
         if self.following is not None:
             self.following.settle(written=False)
             give_version(self.schema, self.copy, self.following.before)

@@ -44,7 +44,7 @@ class BulkAdd:
         self._work = work
         self._batch_size, self._shuffle, self._progress, self._ttl = rows, window, progress, ttl
         self._read = self._certain = 0
-        self._begun = False  # whether a batch is written; with shuffling, the certain position may still be 0 then
+        self._begun = False  # whether any batch is written; with shuffling, the certain position may still be 0
 
     def run(self, objs: Iterable[Any]) -> int:
         """Writes all objects and returns their number."""
@@ -55,7 +55,7 @@ class BulkAdd:
                 self._work.commit()
             except HbmodelError as error:
                 if not self._begun and not isinstance(error, PartialWrite):
-                    raise  # nothing was sent: the error speaks for itself
+                    raise  # nothing was sent, so the error is raised as it is
                 if isinstance(error, PartialWrite):
                     partial = error.details
                 elif error.failures:  # the whole batch was refused
@@ -85,7 +85,7 @@ class BulkAdd:
             yield Pending(schema, obj, [write], copy=obj)
 
     def _windows(self, objs: Iterable[Any]) -> Iterator[tuple[Pending, bool]]:
-        """Yields the calls in the order of their writes, each with whether it is the last of its window."""
+        """Yields the calls in the order of their writes, each with a flag: whether its window ends there."""
         encoded = self._encoded(objs)
         if not self._shuffle:
             for call in encoded:

@@ -141,8 +141,8 @@ def refusal(outcomes: Sequence[Outcome], failures: Sequence[Outcome], *, whole: 
     nothing count as failed too.
 
     Args:
-        outcomes: of all calls.
-        failures: those of the failed calls.
+        outcomes: the outcomes of all calls.
+        failures: the outcomes of the failed calls.
         whole: whether each of the failed calls is a write of one row, so that no part of it can have been carried out.
     """
     errors = [outcome.error for outcome in failures if outcome.error is not None]

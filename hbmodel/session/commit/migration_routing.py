@@ -34,8 +34,8 @@ class MigrationRouting:
     """Chooses the tables for models that replace others.
 
     Args:
-        bind: returns the current binding of a model; the binding of a layout that another one replaces has the phase of
-            the migration away from it.
+        bind: returns the current binding of a model; the binding of a layout that is being replaced contains the phase
+            of that migration.
     """
 
     def __init__(self, bind: Callable[[TableSchema], Binding], view: Callable[[TableSchema], Store]) -> None:
@@ -82,7 +82,7 @@ class MigrationRouting:
         return self.phase(schema), self._bind(schema.replaces).phase_since
 
     def lasts(self, schema: TableSchema, moment: Moment) -> bool:
-        """Whether a read that began at a moment has missed no object. Only a versioned model needs this check: its
+        """Whether a read that began at this time has missed no object. Only a versioned model needs this check: its
         objects leave a table when they move.
         """
         if not schema.versioned:
@@ -133,7 +133,7 @@ class MigrationRouting:
         return schema.replaces is not None and schema.versioned and self.phase(schema).name != DONE
 
     def check_insert(self, schema: TableSchema) -> None:
-        """Raises `CapabilityError` if one table alone does not show yet whether a key is free."""
+        """Raises `CapabilityError` if a look into one table alone cannot yet show whether a key is free."""
         if schema.replaces is not None and self.phase(schema).name != DONE:
             calls = "prepend() and rekey()" if schema.versioned else "insert(), prepend() and rekey()"
             raise CapabilityError(

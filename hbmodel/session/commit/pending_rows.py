@@ -23,7 +23,7 @@ class PendingRows:
     earlier calls.
 
     Attributes:
-        taken: how many of the pending calls are known here.
+        taken: the number of pending calls that are already recorded.
     """
 
     taken: int = 0
@@ -34,7 +34,7 @@ class PendingRows:
         for call in calls:
             known = self._known.setdefault(call.schema.registry_keys, {})
             for write in call.writes:
-                if not isinstance(write, UpdateFields) or write.row not in known:  # an update leaves the row there
+                if not isinstance(write, UpdateFields) or write.row not in known:  # updates keep the earlier type
                     known[write.row] = type(write)
         self.taken += len(calls)
 

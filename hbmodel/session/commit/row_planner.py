@@ -28,8 +28,8 @@ def row_planner(
     """The planner for writes by a binding.
 
     Args:
-        bound: the largest distance of a timestamp into the future of the corrected clock, in ms.
-        checks: whether the store changes a row only if a cell has the expected value.
+        bound: the maximum time by which a timestamp may be ahead of the corrected clock, in ms.
+        checks: whether the store can change a row on condition that a cell has an expected value.
         together: of a versioned model, as in `IndexedRowPlanner`.
         pinned: of a versioned model, as in `VersionedRowPlanner`.
         over_closed: of a versioned model, as in `VersionedRowPlanner`.

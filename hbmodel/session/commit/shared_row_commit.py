@@ -109,7 +109,7 @@ class Part:
 
     @property
     def rows_of_changes(self) -> set[bytes]:
-        """The rows of the conditional changes that it asks for."""
+        """The rows of the conditional changes that the protocol requests."""
         operation = self.operation
         return (
             self.rows_of([change.row for change in operation.changes])
@@ -244,7 +244,7 @@ class JointCommit:
             except CapabilityError:
                 self._forget()
                 raise
-            except _SeveralTimes as several:  # not raised again, unless another program writes one of the objects
+            except _SeveralTimes as several:  # recurs only if another program writes one of the objects
                 self._forget()
                 self._now = several.latest
             else:
@@ -293,7 +293,7 @@ class JointCommit:
             elif part.gathered or self._joins(part):
                 return
             elif isinstance(operation, Acknowledge):
-                if self._changes:  # another part's row waits for a condition
+                if self._changes:  # changes of a row wait for another part's conditional change
                     return
                 part.outcomes = operation.outcomes
                 part.step(None)
@@ -313,7 +313,7 @@ class JointCommit:
             part.timed = True
             return self._now
         if isinstance(operation, CheckLease):
-            if operation.since not in self._fresh:  # if one part is to be written at a fresh time, all are
+            if operation.since not in self._fresh:  # all parts get the same answer
                 self._fresh[operation.since] = self._clock.fresh(operation.since)
             return self._fresh[operation.since]
         try:

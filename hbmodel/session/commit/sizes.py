@@ -19,13 +19,13 @@ class SessionSizes:
         pages: how much of a wide row, or of a map column, is read at once.
         scans: the maximum number of scans that `first_of_each` begins before it waits for the first answer.
         ranges: the maximum number of key ranges for which `first_of_each` makes one plan.
-        batch_rows: the maximum number of writes in one batch of a commit; only the writes of one row may be more.
+        batch_rows: the maximum number of writes in one batch of a commit; only the writes of one row may exceed it.
         move_rounds: the number of rounds after which a write is given up because other programs keep moving its object
             from one table to another.
         unswept: the maximum number of batches that are remembered because their index entries could not be brought up
             to date.
-        skipped: the offset of a query from which the skipped items are read by scans of their own, without the cells
-            that only its result needs.
+        skipped: the offset of a query from which the skipped items are read by separate scans, without the cells that
+            are needed only for the result.
     """
 
     pages: PageSizes = PAGE_SIZES

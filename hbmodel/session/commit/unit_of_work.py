@@ -103,9 +103,9 @@ class UnitOfWork:
         self._pending: list[Pending] = []
         self._committing: list[Pending] = []
         self._batches: list[Batch | JointBatch] = []
-        self._begun = False  # whether a batch of the commit under way is done
-        self._resumed = False  # whether the batch under way may have been written in part by an earlier commit
-        self._doubted = False  # whether that batch must not be planned again, because it may have put rows
+        self._begun = False  # whether a batch of the running commit is done
+        self._resumed = False  # whether an earlier commit may have written part of the current batch
+        self._doubted = False  # whether the current batch may have put rows, so that it must not be planned again
         self._unswept: list[tuple[Store, Unswept]] = [] if unswept is None else unswept
         self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
         self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
@@ -116,7 +116,9 @@ class UnitOfWork:
     def apart(
         self, *, atomic_rows: bool | None = None, pinned: RowVersion | None = None, inserting: bool = False
     ) -> UnitOfWork:
-        """A separate unit of work with its own calls. The two share the list of batches whose entries are left over."""
+        """A separate unit of work with its own calls. It shares the list of batches whose index entries are still to be
+        verified or deleted.
+        """
         atomic = self._atomic_rows if atomic_rows is None else atomic_rows
         return UnitOfWork(
             self._store,
@@ -156,8 +158,8 @@ class UnitOfWork:
 
     @property
     def pending_rows(self) -> PendingRows:
-        """The rows of the pending calls. Each look examines only the calls that were added since the previous one, so a
-        session that only collects writes has no extra cost.
+        """The rows of the pending calls. Each access examines only the calls that were added since the previous access,
+        so a session that only collects writes has no extra cost.
         """
         waiting = self._waiting if self._committing else self._pending
         self._rows.take(waiting[self._rows.taken :])
@@ -304,7 +306,7 @@ class UnitOfWork:
             outdated = self._moves.outdated(current)
             if not outdated and (again or not isinstance(error, RowMoved)):
                 raise
-            # write again: in the next phase, or because the row has returned since it was read
+            # write the batch again: in the next phase, or because a row has come back since it was read
             self._run_batch(current, again=not outdated)
             return
         except StoreError as error:

@@ -237,7 +237,7 @@ class QueryRunner:
             query_plan, binding = self._planned(terms)
             skipped = self._skipped_by_keys(terms, query_plan)
         else:
-            # if it is older than the binding of the plan, the query is only planned once more
+            # If this binding is older than that of the plan, the only effect is that the query is planned again.
             binding = self._bind(terms.schema)
             token, query_plan = self.token(terms, at, backwards)
         return self._reading(terms, query_plan, binding).result(
@@ -265,7 +265,7 @@ class QueryRunner:
 
     def count(self, terms: QueryTerms) -> int:
         """The number of items."""
-        if terms.on_unreadable is not None:  # whether an object can be read shows only if all of it is read
+        if terms.on_unreadable is not None:  # only a read of the whole object shows whether it can be read
             return sum(1 for _ in self._items(terms, *self._planned(terms)))
         # Counting selects nothing: only the cells that predicates and existence need are read.
         terms = evolve(terms, selection=())
@@ -295,7 +295,7 @@ class QueryRunner:
         different = list(dict.fromkeys(keys))
         each = frozenset(field.name for field in fields)
         for some in in_plans(different, self._sizes.ranges):
-            self._planned(terms.with_conditions(conditions_of(fields, some)), None, each)  # raises if no key has them
+            self._planned(terms.with_conditions(conditions_of(fields, some)), None, each)  # raises if no path fits
         firsts = {
             key: next(self.stream(evolve(terms.with_conditions(conditions_of(fields, [key])), limit=1)), None)
             for key in different

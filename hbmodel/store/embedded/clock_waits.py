@@ -11,7 +11,7 @@ from hbmodel.store.embedded.write import RowWriter
 from hbmodel.store.values import Delete, Put
 
 _PAUSE = 0.0002
-"""Seconds between two looks at the clock."""
+"""Seconds between two readings of the clock."""
 
 
 def _milliseconds() -> int:
@@ -22,7 +22,7 @@ class EmbeddedClock:
     """A clock in ms since 1970; calling it returns its time.
 
     Args:
-        given: a clock that a test moves, for which nothing waits; None is the machine's.
+        given: a clock that a test controls, so nothing waits for it; None means the machine's clock.
     """
 
     def __init__(self, given: Callable[[], int] | None = None) -> None:
@@ -46,7 +46,7 @@ class EmbeddedClock:
         """The time of a change: `now`, or the next millisecond if a cell that the change puts already has a version of
         `now`.
 
-        The change would replace that version. Only families that keep several versions are looked at.
+        The change would replace that version. Only families that keep several versions are checked.
         """
         if self._given is not None or not layout.keeps_versions:
             return now

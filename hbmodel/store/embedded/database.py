@@ -130,7 +130,9 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that sees one state of the file; inside a write transaction of this thread, that one."""
+        """A transaction that sees one state of the file. Inside a write transaction of this thread, it is the same
+        transaction.
+        """
         process = self._here()
         link = self._link(process)
         if process.writer == threading.get_ident():
@@ -306,13 +308,13 @@ def _open_memory(connect: Connect) -> sqlite3.Connection:
 def _open_file(connect: Connect, path: str) -> sqlite3.Connection:
     connection = connect(path)
     try:
-        _set_cache(connection)  # this reads the file first, which may not be that of an embedded store
+        _set_cache(connection)  # the first read of the file, which may belong to another program
         # A power failure may lose the last transactions, a killed process loses none: as in HBase by default.
         connection.execute("PRAGMA synchronous = NORMAL")
         if _is_empty(connection):
             _use_write_ahead_log(connection)
             connection.execute("BEGIN IMMEDIATE")
-            if _is_empty(connection):  # nobody else was faster
+            if _is_empty(connection):  # no other process has created it
                 for statement in _SCHEMA:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

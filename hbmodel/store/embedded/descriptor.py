@@ -1,4 +1,4 @@
-"""The stored description of a table: its families and split keys, what follows from them, and the checks on both."""
+"""The stored description of a table: its families and split keys, values derived from them, and their checks."""
 
 from __future__ import annotations
 

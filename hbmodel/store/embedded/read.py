@@ -27,7 +27,7 @@ _GET_SIZES = (1, 16, 256)
 
 @frozen
 class Projection:
-    """The columns that a read asks for: some columns and some whole families; neither means everything.
+    """The columns that a read asks for: some columns and some whole families; if both are empty, everything.
 
     Attributes:
         columns: sorted as HBase does.
@@ -362,7 +362,7 @@ class ScanPosition:
 def scan_batch(
     connection: sqlite3.Connection, table_id: int, scan: Scan, reader: RowReader, position: ScanPosition
 ) -> list[StoredRow]:
-    """Reads on from a position, which it moves, until a batch is full or enough rows were looked at for one short
+    """Continues to read at a position, and advances it, until a batch is full or enough rows were read for one short
     transaction.
     """
     rows_wanted = scan.batch_size if position.remaining is None else min(scan.batch_size, position.remaining)

@@ -24,7 +24,7 @@ class Segment:
     """A segment as stored.
 
     Attributes:
-        first: its lower bound; it holds the columns from there to the next segment's.
+        first: its lower bound; the segment holds the columns from there up to the lower bound of the next segment.
         ends: the earliest time at which the TTL of one of its cells ends, or None.
         cells: all versions that are stored.
         columns: the columns of the cells, sorted.

@@ -92,7 +92,7 @@ class EmbeddedStore(ClosingStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Everything that the port knows."""
+        """All capabilities of the port."""
         return _CAPABILITIES
 
     # --- reading ------------------------------------------------------------------------------------------------------

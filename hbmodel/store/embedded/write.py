@@ -136,7 +136,7 @@ class RowWriter:
         """Applies one mutation.
 
         Args:
-            mutation: of this row; its families exist.
+            mutation: a mutation of this row; its families exist.
             now: the server's time in ms, for deletes without a timestamp.
             put_time: the same for puts.
         """

@@ -35,7 +35,7 @@ class GatewayClient(ClosingStore):
     Args:
         host: where the gateway listens: a name, an address, `host:port` or `[IPv6]:port`; or several gateways of one
             HBase, in a list or separated by commas. Calls go to those that can be reached.
-        port: the TCP port of gateways whose address names none; None for the default port of such a gateway.
+        port: the TCP port for addresses without a port; None for the default port of the gateway.
         timeout: seconds that a request may wait without any data from the gateway.
         connect_timeout: seconds that opening a connection may take; the TLS handshake may take as many again.
         pool: how many calls may be in progress at once; connections that scans hold are counted separately.

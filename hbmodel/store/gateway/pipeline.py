@@ -77,7 +77,7 @@ class Exchange:
                 self.replies.append(connection.receive())
                 self._sent.popleft()
         except StoreUnavailable as error:
-            # this request was not carried out, but others may have been, or were
+            # this request was not carried out, but other requests were, or may have been
             if connection.outstanding or self.replies:
                 raise UnknownOutcome(error.message, **error.details) from error
             raise

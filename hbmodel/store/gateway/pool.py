@@ -224,8 +224,8 @@ class Pool(Generic[C]):
         return next(iter(self._spare(1, remaining=1)), None)
 
     def _spare(self, wanted: int, remaining: int = 0, limit: int = 0) -> list[Lease[C]]:
-        """At most `wanted` leases for scans: as many as are left of `limit`, or of the pool's size, if `remaining`
-        stay free.
+        """At most `wanted` leases for scans. With them, the number of all leases stays `remaining` below `limit`, or
+        below the pool's size if `limit` is 0.
         """
         members = self._members()
         with members.changed:

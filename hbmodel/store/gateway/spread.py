@@ -22,7 +22,7 @@ buffers.
 
 
 def spread(caller: RetryingCaller, connections: int, requests: Sequence[Request], table: str) -> list[Any]:
-    """Carries out writes that take effect each time that they are sent; returns the replies in the order of the
+    """Carries out writes that take effect again each time they are sent; returns the replies in the order of the
     requests.
 
     A gateway carries out the requests of one connection sequentially. The replies are short, so many requests are sent

@@ -205,7 +205,7 @@ class Thrift1Store(GatewayStore):
         The gateway has no call for it, so they are read from HBase's own table of them, `hbase:namespace`.
 
         Raises:
-            CapabilityError: that table cannot be read, or is not there, as in HBase 3.
+            CapabilityError: that table cannot be read, or does not exist, as in HBase 3.
         """
         [batches] = self._scan(_NAMESPACES, [Scan(columns=[b"info"])], _NAMESPACES.decode())
         try:

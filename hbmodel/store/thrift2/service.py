@@ -80,7 +80,7 @@ class ResultRow(Struct, gc=False):
         columns = self.by_column
         if columns is None:
             cells = self.columnValues
-            if cells and cells[0].family == cells[-1].family:  # and so all of them, since cells are sorted
+            if cells and cells[0].family == cells[-1].family:  # all cells have this family, since cells are sorted
                 prefix = cells[0].family + b":"
                 columns = {prefix + cell.qualifier: cell for cell in cells}
             else:

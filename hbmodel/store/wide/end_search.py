@@ -13,7 +13,8 @@ from hbmodel.store.wide.portions import Portions
 from hbmodel.store.wide.qualifier_distances import distance, mean_distance
 
 Probes = Callable[[Sequence[Interval], Sequence[bytes], int], Sequence[Sequence[bytes]]]
-"""Returns the first qualifiers in some ranges from each of some places on, at most a number of them; in one round trip.
+"""Reads, in one round trip, the first qualifiers in some ranges after each of some places, at most a given number of
+them.
 """
 
 _PROBES = 24
@@ -49,7 +50,7 @@ class EndSearch:
     """Searches the end of the columns of one row.
 
     The first places lie at distances that double, or grow faster, so that the search is quick wherever the end is. The
-    next ones divide the rest evenly. If the end lies before the first of those, distances grow again.
+    next ones divide the rest evenly. If the end lies before the first of these places, the distances grow again.
     """
 
     portions: Portions

@@ -316,7 +316,9 @@ class FoldedStore(WrappingStore):
         return mutations if wide is None else self._writes(wide).of_rows(mutations)
 
     def conditional(self, table: str, change: ConditionalChange) -> ConditionalChange:
-        """A conditional change of a logical row as one of the row that holds it, which may have no mutations."""
+        """A conditional change of a logical row, as a conditional change of the row that holds it. The result may have
+        no mutations.
+        """
         wide = self._wides.get(table)
         return (
             change

@@ -70,8 +70,8 @@ class FoldedWrites:
         return [Put(row, part.cells, part.timestamp, part.ttl) for row, parts in growing.items() for part in parts]
 
     def _grow(self, growing: dict[bytes, list[_GrowingPut]], put: Put, max_bytes: int | None) -> None:
-        """Adds a put of an object to the puts of its row: to the last one with the same timestamp, if that also has the
-        same TTL and does not become too large, otherwise as a new one.
+        """Adds a put of an object to the puts of its row. It is merged into the last put with the same timestamp if
+        that put also has the same TTL and does not become too large; otherwise it becomes a new put.
         """
         try:
             row, prefix = self._cut(put.row)
@@ -233,7 +233,7 @@ class FoldedWrites:
     def conditional(
         self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
     ) -> ConditionalChange:
-        """A conditional change of an object as one of its row, which may have no mutations."""
+        """A conditional change of an object, as a conditional change of its row. The result may have no mutations."""
         row, prefix = self._cut(place)
         change = self._change(mutations)
         if any(mutation.row != row for mutation in change):

@@ -24,7 +24,7 @@ class Portions:
     Attributes:
         sizes: cells in the first page of a row, in the second, and so on.
         page_bytes: bytes of a page, roughly.
-        passed: the columns whose keys are passed over before the end of a row is searched.
+        passed: about how many cells a pass over the keys reads before the end of a row is searched instead.
     """
 
     wide: WideRows

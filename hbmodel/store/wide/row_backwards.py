@@ -1,7 +1,7 @@
 """Reads the objects of one wide row from the last to the first.
 
-HBase returns the cells of a row only forwards. So the beginning of the last portion is guessed, from the distance that
-objects have, or found by a pass over the keys; if there are many, by a search.
+HBase returns the cells of a row only forwards. So the beginning of the last portion is guessed from the distance
+between objects, or found by a pass over the keys. If there are many keys, it is found by a search.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _GROWTH = 64
 """The factor by which a portion grows after an empty one."""
 
 _EMPTY = 2
-"""After so many empty portions, or more, the end of the columns is searched."""
+"""After this many empty portions, the end of the columns is searched."""
 
 _DENSER = 3
 """How many guesses of one portion may turn out to be too long before its beginning is searched by keys."""
 
 _LONGER = 5
-"""How many pages a portion that was to be one page may have, before a nearer beginning is guessed."""
+"""How many pages a portion that should be one page may have before a nearer beginning is guessed."""
 
 
 class RowPages(Protocol):
@@ -74,14 +74,14 @@ class BegunPortion:
 
 @frozen
 class _Portion:
-    """What lies in some ranges, or, if that is too much, where it was not read.
+    """The last objects in some ranges, or, if there are too many objects, the ranges that were not read.
 
     Attributes:
         objects: the last objects, as many as a portion should have; none if `left` is not empty.
-        bounds: where they begin, and before that where the portions in front of them begin; if `left` is not empty,
-            those of the portions in front of that.
+        bounds: the places where portions begin, in ascending order. The last one is the place where `objects` begin. If
+            `left` is not empty, all of these portions lie in front of it.
         left: the ranges that were not read.
-        spacing: the mean distance between two objects, or between those that were passed before `left`; 0 if unknown.
+        spacing: the mean distance between two objects (in front of `left`, if it is not empty); 0 if unknown.
     """
 
     objects: Sequence[ObjectRow]
@@ -92,13 +92,13 @@ class _Portion:
 
 @frozen
 class _Passed:
-    """What a pass over keys has found.
+    """The result of a pass over keys.
 
     Attributes:
         bounds: where portions begin; none if there is no object.
-        left: the ranges that were not passed.
+        left: the ranges whose keys were not read.
         last: the place of the last object, or None.
-        spacing: the mean distance between the last ones; 0 if it is unknown.
+        spacing: the mean distance between the last objects; 0 if it is unknown.
     """
 
     bounds: Sequence[bytes]
@@ -192,7 +192,7 @@ class RowBackwards:
             yield from self._too_long(ranges, found) if found.left else self._returned(ranges, found)
 
     def _returned(self, ranges: Sequence[Interval], found: _Portion) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects of a portion, and of those in front of it that were passed."""
+        """The objects of a portion, and of the portions in front of it whose beginnings are known."""
         self._before = until(self._before, ranges[0][0])
         count = len(found.objects)
         if count:
@@ -214,7 +214,9 @@ class RowBackwards:
             yield from self._after_nothing()
 
     def _after_nothing(self) -> Generator[Sequence[ObjectRow], None, None]:
-        """Searches the end, if it is not where it was thought to be; or all objects, if the row is not wide."""
+        """After several empty portions: searches the end of the columns. If no object was found yet, first reads a few
+        keys; if these are all keys, returns all objects.
+        """
         last: bytes | None = None
         if not self._found:
             before, few = self._before, max(1, self._portions.passed // 10)
@@ -228,7 +230,9 @@ class RowBackwards:
         self._go_to(self._search.end(self._before, last, self._spacing, wanted, near_stop=True))
 
     def _too_long(self, ranges: Sequence[Interval], found: _Portion) -> Generator[Sequence[ObjectRow], None, None]:
-        """Guesses a nearer beginning of a portion; if it was guessed often, the objects by their keys."""
+        """Guesses a nearer beginning of a portion. After several guesses, finds the beginnings of portions from the
+        keys.
+        """
         left = found.left
         if found.spacing and self._denser < _DENSER:
             self._denser += 1
@@ -255,10 +259,10 @@ class RowBackwards:
         self._expect(end.spacing or self._spacing)
 
     def _pass(self, before: Sequence[Interval], enough: int, size: int | None = None) -> _Passed:
-        """Passes over the keys in some ranges, or over the first ones if there are many.
+        """Reads the keys in some ranges, or only the first keys if there are many.
 
         Args:
-            enough: about how many cells are many.
+            enough: about how many cells count as many.
             size: cells in the first page.
         """
         groups = _Groups(self._portions, before[0][0])

@@ -31,7 +31,7 @@ class JoinedPieces:
         self._last: bytes | None = None
         """The last column of the row whose object was returned."""
         self._dropping = False
-        """Whether the row has begun again, so that columns come again whose objects were returned."""
+        """Whether the scan reads the row again, so that columns of objects follow that were already returned."""
         self._read = self._read_bytes = 0
 
     def piece(self, row: Row) -> list[ObjectRow]:
@@ -61,7 +61,7 @@ class JoinedPieces:
         return objects
 
     def end(self) -> list[ObjectRow]:
-        """The objects that still wait; to be called at the end of their row."""
+        """The objects that are still waiting; call this at the end of their row."""
         names, cells, key = self._names, self._cells, self._row
         self._names, self._cells, self._row = [], [], None
         return self._unfolding.objects(key, names, cells) if names and key is not None else []

@@ -103,7 +103,8 @@ def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[by
 def read_versions_of(
     store: Store, table: str, columns: Mapping[bytes, Iterable[bytes]]
 ) -> dict[bytes, list[RowVersionCell]]:
-    """The versions that several families have in each of some rows, one for each column that has one, or would have it.
+    """The versions that several families have in each of some rows, one for each column that holds a version or would
+    hold it.
 
     Args:
         columns: the columns of the families' versions, by row.
@@ -156,7 +157,8 @@ def link_row_versions(
 
 
 def _link(row: bytes, version: RowVersionCell, leader: bytes) -> Put:
-    # The link is above the version that was read, whatever the clocks say. Nothing is put over a link.
+    # The link gets a higher timestamp than the version that was read, whatever the clocks say. Nothing is put over a
+    # link.
     return Put(row, {version.column: _LINK + leader}, version.timestamp + 1 if version.value else None)
 
 

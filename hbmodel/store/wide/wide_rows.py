@@ -95,7 +95,7 @@ class WideRows:
         view: the name of the table of logical rows; by default the table's own.
         row_version: the column under which each object shows the version of its row, which is stored in `ROW_VERSION`.
             The version is read only with whole objects, or if this column is asked for. None if rows have no version.
-        kept: those of the columns that a delete of a whole object leaves, unless the delete names them.
+        kept: the columns that a delete of a whole object leaves unchanged, unless the delete names them.
         more: whether an object may have any number of other columns, which are not read with it once they fill a page.
         rare: columns that few objects have, or none; a delete of the whole object names them too.
         strict: whether a cell whose qualifier has the kind but belongs to no object becomes a row of its own, see

@@ -172,10 +172,10 @@ class Finding:
 
 
 SHOWN = 64
-"""The number of bytes of a value that a finding shows, at most."""
+"""The maximum number of bytes of a value that a finding shows."""
 
 SUBJECTS = 20
-"""The number of undeclared columns of a family that are findings of their own, at most."""
+"""The maximum number of undeclared columns of a family that are separate findings."""
 
 
 @define

@@ -20,7 +20,7 @@ MANY: Final = 50
 """Families with more qualifiers may have objects in them."""
 
 MOST: Final = 10_000
-"""The number of qualifiers of a family whose values are looked at, at most."""
+"""The maximum number of qualifiers of a family whose values are examined."""
 
 SHARE: Final = 10
 """A column of a wide family is listed if at least one row in this many has it."""

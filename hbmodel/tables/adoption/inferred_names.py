@@ -18,7 +18,7 @@ _SHOWN_BYTES: Final = 8
 
 
 def class_name(table: str) -> str:
-    """`OrderItems` of `shop:order_items`."""
+    """A class name made from the name of a table: `OrderItems` from `shop:order_items`."""
     words = re.findall(r"[A-Za-z0-9]+", table.rpartition(":")[2])
     name = "".join(word[0].upper() + (word[1:].lower() if word.isupper() else word[1:]) for word in words)
     if not name or name[0].isdigit():
@@ -28,7 +28,7 @@ def class_name(table: str) -> str:
 
 @define
 class FieldNames:
-    """Gives each field a name of its own."""
+    """Gives each field a unique name."""
 
     _taken: set[str] = field(factory=set)
 
@@ -41,7 +41,7 @@ class FieldNames:
         return name
 
     def of_column(self, qualifier: bytes) -> str:
-        """A name made from a qualifier: `order_id` of `orderId`."""
+        """A name made from a qualifier: `order_id` from `orderId`."""
         text = qualifier.decode("utf-8", "replace")
         parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", text)
         name = re.sub(r"[^A-Za-z0-9]+", "_", parted).strip("_").lower()[:_LONGEST].strip("_")

@@ -28,7 +28,7 @@ from hbmodel.tables.adoption.findings import Collected, Kind, text_of
 from hbmodel.tables.adoption.table_sample import CELLS
 
 LATE = 60_000
-"""By how many milliseconds a timestamp must be ahead of this machine's clock to be in the future."""
+"""By how many milliseconds a timestamp must be ahead of this machine's clock to count as in the future."""
 
 MILLISECONDS = 10**14
 """Timestamps from here on (the year 5138) are surely not in milliseconds."""
@@ -51,10 +51,10 @@ class Tally:
     """How many rows and objects were judged. Rows without a cell of a wide model count as absent.
 
     Attributes:
-        rows: of the table.
-        objects: those that can be read.
-        unreadable: those whose reading raises an error.
-        absent: those that the model leaves out.
+        rows: the rows of the table.
+        objects: the objects that can be read.
+        unreadable: the objects whose reading raises an error.
+        absent: the rows or objects that the model leaves out.
     """
 
     rows: int = 0

@@ -11,16 +11,16 @@ from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
 
 CELLS = 1_000
-"""The number of cells that are read of a row, at most: the first ones."""
+"""The maximum number of cells that are read of a row: the first ones."""
 
 AT_ONCE = 20
-"""The number of rows that a scan returns in one batch, at most: rows of `CELLS` cells can be large."""
+"""The maximum number of rows that a scan returns in one batch: rows of `CELLS` cells can be large."""
 
 PLACES = 5
-"""The number of scans that begin between the first and the last sampled rows of a region, at most."""
+"""The maximum number of scans that begin between the first and the last sampled rows of a region."""
 
 WIDTH = 24
-"""How many bytes of a key, after the prefix that it shares with another one, decide what is halfway between them."""
+"""How many bytes after the common prefix of two keys are used to compute a key halfway between them."""
 
 
 def sampled_rows(store: Store, table: str, count: int) -> Iterator[Row]:

@@ -252,7 +252,7 @@ def _forms(values: Sequence[Any]) -> dict[str, list[int]]:
 
 
 def _text_forms(values: Sequence[str]) -> dict[str, list[int]]:
-    """The sizes of texts whose values another type holds too: numbers, UUIDs, bytes as hex digits."""
+    """The sizes of texts whose values another type can also represent: numbers, UUIDs, bytes as hex digits."""
     count, width = len(values), len(values[0]) if len(set(map(len, values))) == 1 else None
     if all(value.isascii() and value.isdigit() for value in values):
         numbers = list(map(int, values))

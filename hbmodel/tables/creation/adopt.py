@@ -30,8 +30,8 @@ class Adoption:
         rows: how many rows were read.
         objects: how many objects of the model they contain that can be read.
         unreadable: how many objects cannot be read: reads of them raise an error.
-        absent: how many rows, or objects of a wide model, the model leaves out. Together with the objects that can and
-            cannot be read, these are all of them.
+        absent: how many rows, or objects of a wide model, the model leaves out. `objects`, `unreadable` and `absent`
+            together count all of them.
         findings: what contradicts the model; notes come last.
         accepted: the names of findings that were accepted.
         creation: what the registration did; None if the model was not registered.

@@ -492,7 +492,9 @@ def unbuilt(schema: TableSchema, name: str) -> Difference:
 
 
 def _other_entries(table: DeclaredTable, entry: Registration | None) -> Iterator[Difference]:
-    """A difference if the primary table does not exist, and the registry has its index with other entries."""
+    """A difference if the primary table does not exist and the registered index has other entries than the declared
+    one.
+    """
     index, schema = table.index, table.schemas[0]
     state = None if entry is None or index is None else state_of_index(schema, entry, index.name)
     if index is not None and state is not None and is_live(state) and not same_entries(index, state):

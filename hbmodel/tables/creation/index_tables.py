@@ -74,7 +74,7 @@ def check_index_tables(
 
 
 def unused(store: Store, catalog: Registry, place: TableSchema | RegistryKey, tables: Iterable[str]) -> list[str]:
-    """Of the tables begun for an index of a model, those that exist, are empty, and belong to no other model."""
+    """The tables begun for an index of a model that exist, are empty, and belong to no other model."""
     tables = list(tables)
     existing = set(store.tables()) if tables else set[str]()
 

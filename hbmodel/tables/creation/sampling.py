@@ -13,7 +13,7 @@ from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row, Scan
 
 PLACES = 20
-"""How many scans read one sample, at most."""
+"""The maximum number of scans that read one sample."""
 
 WIDTH = 24
 """How many bytes of a key, after the prefix that all keys share, determine its position among the other keys."""
@@ -40,8 +40,8 @@ class Sample:
 def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], only: Filter | None = None) -> Sample:
     """About `count` rows, from random places between the first row and the last one.
 
-    The places are spread evenly over the space of keys, not over the rows. So few of them, or none, may be in a cluster
-    of keys.
+    The places are spread evenly over the space of keys, not over the rows. So a cluster of keys may contain few of
+    these places, or none.
 
     Args:
         count: how many rows, at least 1.

@@ -205,7 +205,7 @@ def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecim
         )
     for bound in (splits.low, splits.high):
         if bound is not None:
-            layout.pack_field(0, bound)  # for its errors
+            layout.pack_field(0, bound)  # raises if the bound is invalid
     low, high, back = _scale(schema, leading.name, leading.codec, splits)
     if high - low + 1 < splits.regions:
         raise DeclarationError(

@@ -17,7 +17,7 @@ from hbmodel.tables.registry.registration import Binding, RowState
 from hbmodel.tables.registry.registry_table import Registry
 
 CELLS = 1000
-"""How many cells of a sampled row are looked at, at most: a row of a wide model may have millions."""
+"""The maximum number of cells of a sampled row that are examined: a row of a wide model may have millions."""
 
 Unmapped = Callable[[bytes], bytes | None]
 """Maps the column of a cell to the column that a model would have to declare for it; None if the model declares that

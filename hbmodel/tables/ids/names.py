@@ -32,7 +32,7 @@ are likely to be asked for soon.
 """
 
 AT_ONCE = 1_000
-"""How many names are looked up in one call, at most."""
+"""The maximum number of names that are looked up in one call."""
 
 
 def within_names(function: Callable[P, R]) -> Callable[P, R]:

@@ -12,7 +12,7 @@ from hbmodel.protocol.operations import Increment, Protocol
 R = TypeVar("R")
 
 DRAWS = 100
-"""How many ids are drawn for a name, at most. OpenTSDB draws 10."""
+"""The maximum number of ids that are drawn for a name. OpenTSDB draws 10."""
 
 
 def drawn(tables: DictionaryTables, highest: int, protocol: Protocol[R]) -> Protocol[R]:

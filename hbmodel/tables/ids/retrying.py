@@ -12,7 +12,7 @@ from hbmodel.store.port import Store
 R = TypeVar("R")
 
 TRIES = 3
-"""How many times an operation is tried, at most."""
+"""The maximum number of times that an operation is tried."""
 
 
 def drive_with_retries(store: Store, protocol: Protocol[R]) -> R:

@@ -35,7 +35,7 @@ SAMPLES = 20
 """How many of the refused rows a range remembers; it counts all of them."""
 
 LOOK = 1.0
-"""Seconds between two looks at what other programs do."""
+"""Seconds between two checks of the progress of other programs."""
 
 CLAIM_LIFE = 60.0
 """For how many seconds after its last checkpoint a range belongs to the program that took it."""

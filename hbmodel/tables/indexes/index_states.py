@@ -201,11 +201,11 @@ class IndexStates:
                 self._delete_tables([state.table])
 
     def _unused(self, names: Sequence[str]) -> list[str]:
-        """Of the tables begun for the index, those that exist and are empty."""
+        """The tables begun for the index that exist and are empty."""
         return unused(self.store, self.registry, self.place, names)
 
     def _delete_tables(self, names: Sequence[str]) -> list[str]:
-        """Deletes those of the tables that exist; returns their names."""
+        """Deletes the tables that exist; returns their names."""
         existing = set(self.store.tables()) if names else set[str]()
         existing_tables = [name for name in names if name in existing]
         for name in existing_tables:

@@ -70,7 +70,9 @@ class IndexTimes:
 
 
 ATTEMPTS = 5
-"""How often missing entries are put, at most: again after each time that took so long that it may be too late."""
+"""The maximum number of attempts to put missing entries. Another attempt is made if one took so long that it may have
+been too late.
+"""
 
 TIMES = IndexTimes()
 

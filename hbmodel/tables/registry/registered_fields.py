@@ -134,7 +134,7 @@ def _nameless(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames: Sequence[Rename]) -> Mapping[str, Any]:
     """The declared layout, in which a key field has the registry's current name if the registry knows the declared
-    name, or if one of `renames` is of that field.
+    name, or if `renames` contains a rename of that field.
     """
     declared: Mapping[str, Any] = schema.layout_spec
     renamed = {rename.place for rename in renames}

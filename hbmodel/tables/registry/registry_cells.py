@@ -36,7 +36,7 @@ def matched_states(schema: TableSchema, registration: Registration) -> Mapping[s
 
 
 def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, Any]:
-    """The part of an absent index's entry that is kept when the index is registered anew, and the name of its table.
+    """The part of an absent index's entry that is kept when the index is registered again, and the name of its table.
 
     If a build has already named a table, that name is kept. If the primary table is new, the declared name is used.
     """

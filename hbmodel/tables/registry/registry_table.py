@@ -53,7 +53,7 @@ FAMILY = b"m"
 LAYOUT = b"m:layout"
 INDEX_PREFIX = b"m:i."
 ROWS = b"m:rows"
-MODEL_ROWS = b"\x03"  # rows below are the clock, work in progress, and the writers' roll
+MODEL_ROWS = b"\x03"  # rows with smaller keys hold the clock, work in progress, and the writers' roll
 CLOCK_ROW = b"\x00"
 CLOCK = b"m:clock"
 

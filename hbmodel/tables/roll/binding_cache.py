@@ -25,7 +25,9 @@ seconds. So writes are refused no longer than that after the index was dropped.
 """
 
 READS = 3
-"""How often a binding is read, at most, if each read takes longer than the lease. The last one read is used then."""
+"""The maximum number of reads of a binding if each read takes longer than the lease. The result of the last one is then
+used.
+"""
 
 
 class BindingCache:

@@ -22,8 +22,8 @@ from hbmodel.tables.registry.registry_cells import cells_of
 from hbmodel.tables.registry.roll_lines import FAMILY, LINE, line_key, new_id, revisions_of
 
 TRIES = 5
-"""How many times a line is put, at most, until it is found on the roll. A further put is needed only if the one before
-was lost or late, or if its line was marked as gone.
+"""The maximum number of times that a line is put until it is found on the roll. A further put is needed only if the one
+before was lost or late, or if its line was marked as gone.
 """
 
 LEAVING = 5.0

@@ -107,7 +107,7 @@ class OtherPrograms:
 
     @property
     def gated(self) -> bool:
-        """Whether every write looks at the registry inside its transaction."""
+        """Whether every write checks the registry inside its transaction."""
         return self.store.capabilities.gated_writes
 
     def _listed(self, row: bytes, registration: Registration, now: int) -> bool:

@@ -120,7 +120,7 @@ class WritersRoll:
             self._changed.notify_all()
 
     def _keeping(self, condition: threading.Condition) -> None:
-        """Keeps the lines, in a thread of its own, until no line is on the roll any more or the roll has ended."""
+        """Keeps the lines, in a separate thread, until no line is on the roll any more or the roll has ended."""
         while True:
             with condition:
                 if self._changed is not condition:
@@ -155,7 +155,7 @@ class WritersRoll:
             self._ended = True
             self._changed.notify_all()
             lines, keeper = [*self._lines.values()], self._keeper
-        failed: list[Store] = []  # after one failure, each of their other lines would wait as long in vain
+        failed: list[Store] = []  # after one failure, the store's other lines would wait as long and fail too
         for line in lines:
             through = line.store if store is None else store
             if any(through is each for each in failed):

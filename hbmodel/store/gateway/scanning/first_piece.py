@@ -69,5 +69,5 @@ class FirstPiece(Iterator[Sequence[Row]]):
         return rows
 
     def close(self) -> None:
-        """Reads nothing any more."""
+        """Ends the scan: from now on it reads nothing."""
         self._read = None

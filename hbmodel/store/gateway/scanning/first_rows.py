@@ -77,7 +77,9 @@ class _Share:
         self.lease = lease
         self.rest = rest
         self.sent: list[tuple[int, int]] = []
-        """The position of each scan whose reply comes next, and how many rows it asked for, in the order of replies."""
+        """The scans that wait for a reply, in the order of the replies: the position of each, and how many rows it
+        asked for.
+        """
         self.scanners: list[int] = []
         """Scanners to be closed."""
 
@@ -171,7 +173,7 @@ class FirstRows:
 
     def _requests(self, positions: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
         """What to send for some of the scans: position, number of rows, and request. A reversed scan may begin with a
-        row outside its range; then one row more is asked for.
+        row outside its range; then one more row is requested.
         """
         reverse, complete = self._scans[0].reversed, [first.complete for first, _ in self._templates]
         bounds_of = reversed_bounds if reverse else forward_bounds

@@ -50,10 +50,10 @@ class Cursor:
         self.batches: deque[Sequence[Row]] = deque()
         """Batches that were received and not yet delivered."""
         self.is_long = False
-        """Whether a full batch was received, so that asking ahead is worthwhile."""
+        """Whether a full batch was received, so that it is worthwhile to request rows ahead."""
         self.finished = scan.range.empty or scan.limit == 0
         self.ended = False
-        """Whether the scan ended by itself."""
+        """Whether the server's scan has reached its end."""
         self.trouble: HbmodelError | None = None
         """Why the scanner had to be given up; another one may be opened."""
         self.error: HbmodelError | None = None
@@ -130,7 +130,9 @@ class Cursor:
         self.finished = self.finished or self.ended
 
     def _behind(self, last: Row) -> None:
-        """Lets the rest begin after a row, or with that row if `last` is a full piece: more of the row may follow."""
+        """Sets where the rest begins: after a row, or at that row if `last` is a full piece, because more of the row
+        may follow.
+        """
         whole = self.scan.cells is None or len(last.columns) < self.scan.cells
         self.inside = None if whole else last.row
         if self.scan.reversed:

@@ -1,4 +1,4 @@
-"""Thrift over HTTP: each message is the body of a POST, and its reply the body of the answer to that."""
+"""Thrift over HTTP: each message is the body of a POST, and its reply is the body of the response."""
 
 from __future__ import annotations
 

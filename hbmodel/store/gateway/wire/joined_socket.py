@@ -24,7 +24,7 @@ class JoinedSocket:
         self._size = 0
 
     def join(self) -> None:
-        """Holds bytes back, from now on, until there are enough of them."""
+        """From now on, holds bytes back until there are enough of them for a packet."""
         self.joining = True
 
     def part(self) -> None:
