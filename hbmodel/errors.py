@@ -92,7 +92,7 @@ class HbmodelError(Exception):
         details: the named details; each is also an attribute of the error. A detail that this error does not have, but
             other errors have, is None. Any other name raises `AttributeError`, so that a misspelled name is noticed.
         failures: the outcomes of all calls, if a commit of several calls had all of them refused with errors of this
-            class, and certainly carried none out. The other details are then those of the first error.
+            class, and certainly carried none out. The other details are then taken from the first error.
     """
 
     code: ClassVar[str] = "hbmodel-error"

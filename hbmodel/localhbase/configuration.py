@@ -92,7 +92,7 @@ class Settings:
         gateways: the gateways to start, from `thrift1` and `thrift2`.
         server_heap: maximum heap of the server (`-Xmx`).
         gateway_heap: maximum heap of each gateway.
-        properties: HBase properties for every process; they override those of this module.
+        properties: HBase properties for every process; they override the properties of this module.
         gateway_properties: HBase properties for the gateways only; they override `properties`.
         version: the version of HBase, one of `VERSIONS`. None takes the distribution that `HBASE_HOME` names, else the
             version that wrote the directory, else the newest one.

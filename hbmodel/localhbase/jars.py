@@ -191,12 +191,12 @@ def distribution_class_path(home: Path) -> str:
         raise LocalHBaseError(
             "HBASE_HOME is not an unpacked HBase distribution; correct it or unset it.", hbase_home=str(home)
         )
-    # The distribution keeps its logging jars apart, so that clients can bring their own.
+    # The distribution keeps its logging jars in a separate directory, so that clients can use their own.
     return f"{library}/*{os.pathsep}{library}/client-facing-thirdparty/*"
 
 
 def cache_directory() -> Path:
-    """The directory in which this user's jars are kept, those of all versions together, as most are the same."""
+    """The directory in which this user's jars are kept. All versions share it, because they have most jars in common."""
     path: Path = required("platformdirs").user_cache_path("hbmodel")
     return path / "hbase"
 

@@ -127,10 +127,10 @@ def pinned(version: str = HBASE_VERSION) -> tuple[Pin, ...]:
 
 @frozen
 class OlderVersion:
-    """The libraries of an older version that differ from those of the newest one.
+    """The libraries of an older version that differ from the libraries of the newest one.
 
     The resolver cannot follow the dependencies of these versions. All versions were built for Hadoop 2.10 too, so the
-    other libraries, Hadoop's among them, are those of the newest version.
+    other libraries, including Hadoop's, are taken from the newest version.
 
     Attributes:
         shaded: version of `org.apache.hbase.thirdparty`, the property `hbase-thirdparty.version` of HBase's POM.
@@ -184,7 +184,7 @@ def listing(version: str) -> str:
 
 
 def _resolved(coordinates: str) -> list[Pin]:
-    """The artifact and all it needs."""
+    """The artifact and its dependencies."""
     return [
         _pin(Path(each.resolve()), each.groupId, each.artifactId, each.version)
         for each in required("jgo").resolve(coordinates)

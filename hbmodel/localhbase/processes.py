@@ -103,7 +103,7 @@ def _is_ending(zombie: Any) -> bool:
 
 
 def spawn(command: Sequence[str], *, environment: Mapping[str, str], output: Path) -> Process:
-    """Start a program in a session of its own: a hang-up or interrupt of this terminal does not reach it.
+    """Start a program in a separate session: a hang-up or interrupt of this terminal does not reach it.
 
     Args:
         command: the program's path and its arguments.

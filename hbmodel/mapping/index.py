@@ -66,7 +66,9 @@ class Index:
 
     @cached_property
     def conditions(self) -> Sequence[Predicate]:
-        """The predicates that a row must satisfy to have entries: the declared ones, and those of the parts."""
+        """The predicates that a row must satisfy to have entries: the declared predicates, and the predicates of the
+        parts.
+        """
         return (*self.where, *(condition for part in self.parts for condition in part.required))
 
     @property

@@ -51,7 +51,8 @@ class MapField:
 
     Attributes:
         key: codec of the keys.
-        value: how values are written: like those of a nullable column. None, the empty cell, means a removed entry.
+        value: how values are written: like the values of a nullable column. None, the empty cell, means a removed
+            entry.
         marked: whether every put of entries also writes the cell with only the alias, because rows have system cells.
     """
 

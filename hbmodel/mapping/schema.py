@@ -209,7 +209,7 @@ class TableSchema:
     def any_cell_shows(self) -> bool:
         """Whether any cell in the model's families shows that a row of an external table is an object.
 
-        The cells of other programs need not be those of the model. So reads must ask for everything in the families, or
+        The cells of other programs need not be cells of the model. So reads must ask for everything in the families, or
         rows without the model's cells would be missing.
         """
         return self.external and self.wide is None and self.exists is None and self.witness is None
@@ -350,7 +350,7 @@ class TableSchema:
 
     @cached_property
     def wide_rows(self) -> WideRows | None:
-        """How a store keeps the objects of a wide model in rows; None if each has a row of its own."""
+        """How a store keeps the objects of a wide model in rows; None if objects do not share rows."""
         wide = self.wide
         if wide is None:
             return None
@@ -412,7 +412,7 @@ class TableSchema:
 
     @cached_property
     def layout_spec(self) -> Mapping[str, Any]:
-        """The registry's canonical description of all that must not change silently; indexes are registered
+        """The registry's canonical description of everything that must not change silently; indexes are registered
         separately.
         """
         versioned = {"version": True} if self.versioned else {}

@@ -63,7 +63,7 @@ class Offset:
     Attributes:
         value: the offset.
         running: the reading of the clock that never jumps, at the measurement.
-        now: the server's time then.
+        now: the server's time at the measurement.
     """
 
     value: int

@@ -123,7 +123,7 @@ def end_of_live(row: Row, column: bytes) -> int | None:
     """
     cell = row.columns.get(column)
     if cell is None or cell.value[: len(LIVE)] != LIVE or len(cell.value) != len(LIVE) + _END.size:
-        return None  # the cell of a dead row, which ends with a nonce, is as long
+        return None  # the cell of a dead row has the same length, and ends with a nonce
     return read_end(cell.value[len(LIVE) :])
 
 

@@ -6,7 +6,7 @@ previous one. So the cell may be ahead of the server's clock, and a delete at th
 the column is also deleted up to the cell's own timestamp, and the delete is acknowledged only when the clock has passed
 that timestamp, since later writes and increments must not be hidden.
 
-Other programs may put cells with timestamps of their own. If a cell is ahead of the server's clock by no more than the
+Other programs may put cells with explicit timestamps. If a cell is ahead of the server's clock by no more than the
 clock bound, every call that reads it waits until the clock has reached it. If it is further ahead, the call is refused.
 """
 
@@ -26,8 +26,8 @@ delete include the old value, and must be hidden too.
 """
 
 ROUNDS = 5
-"""How often, at most, a deleted row is read again for increments above its mask: programs that read a row before they
-increment it have stopped by then.
+"""The maximum number of times that a deleted row is read again for increments above its mask: programs that read a row
+before they increment it have stopped by then.
 """
 
 

@@ -178,7 +178,7 @@ class CheckLease:
 class CheckBinding:
     """Checks that the indexes and the phase on which the protocol's writes are based are still current. Answer: None.
 
-    If they do not, the driver ends the protocol with `SchemaMismatch`. A round that writes nothing needs this check;
+    If they are not, the driver ends the protocol with `SchemaMismatch`. A round that writes nothing needs this check;
     before each change, the driver makes it anyway.
     """
 

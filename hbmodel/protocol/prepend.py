@@ -1,8 +1,8 @@
 """Puts an object before the first live row of a key prefix, as a sans-IO generator.
 
-The row's last key field gets the value before that of the first row, and the key is claimed as in every insert. A key
-that is taken is not tried again: the next attempt takes a key before it, and before the row that is then the first one.
-So two programs never get the same key, and their rows follow each other without a gap, except for keys that were
+The row's last key field gets the value before the value of the first row, and the key is claimed as in every insert. A
+key that is taken is not tried again: the next attempt takes a key before it, and before the row that is then the first
+one. So two programs never get the same key, and their rows follow each other without a gap, except for keys that were
 claimed by a program that died.
 """
 

@@ -40,7 +40,7 @@ the future.
 """
 
 ATTEMPTS = 50
-"""How often, at most, the time of a row is asked for while others write the row."""
+"""The maximum number of requests for the time of a row while other programs write the row."""
 
 
 def draw_stamp() -> bytes:
@@ -88,7 +88,7 @@ def read_stamped(
     remain until the delete that `unstamped` makes is carried out.
 
     Args:
-        bound: the largest distance of a timestamp into the future of its server's clock, in ms.
+        bound: the maximum time by which a timestamp may be ahead of its server's clock, in ms.
         draw: source of the names of stamps.
     """
     stamped: dict[bytes, StampedRow] = {}

@@ -13,9 +13,9 @@ The following rules are easy to get wrong, and writes are lost if one of them is
   line is read.
 - An id is used once. A program whose line is gone continues under another id.
 - A line names the oldest state on which a call in progress relies. The line is put again when that call is answered.
-- A call whose outcome is unknown is listed in the line, once the line names a later state than that of the call, for as
-  long as the call may still land.
-- A line is put at rest, or deleted, only when no call is in progress and no more calls can begin.
+- A call whose outcome is unknown is listed in the line, once the line names a later state than the one that the call
+relies on, for as long as the call may still land. - A line is put at rest, or deleted, only when no call is in progress
+and no more calls can begin.
 
 The idea comes from F1, where each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change in
 F1, 2013), and TiDB, whose servers report the version of the schema that they have loaded.
@@ -60,7 +60,7 @@ class Revisions:
         return next((revision for name, revision in self.cells if name == cell), UNKNOWN)
 
     def lowest(self, other: Revisions) -> Revisions:
-        """The lower of the two revisions of each cell that both list."""
+        """For each cell that both list, the lower of its two revisions."""
         if self.cells == other.cells:
             return self
         other_revisions = dict(other.cells)
@@ -243,7 +243,7 @@ class Member:
 
     @property
     def oldest(self) -> Revisions:
-        """The oldest state that is in use: by a call in progress, or by calls that may begin."""
+        """The oldest state in use, by a call in progress or by calls that may still begin."""
         oldest = NOTHING if self.newest is None else self.newest
         for revisions in self.calls:
             oldest = oldest.lowest(revisions)
@@ -251,7 +251,7 @@ class Member:
 
     @property
     def behind(self) -> bool:
-        """Whether the line on the roll still names an older state than the oldest that is in use."""
+        """Whether the line on the roll names an older state than the oldest state in use."""
         return self.held is not None and self.held.kind == "on" and self.held.revisions != self.oldest
 
     # --- calls --------------------------------------------------------------------------------------------------------

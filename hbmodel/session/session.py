@@ -517,10 +517,10 @@ class Session:
     def prepend(self, model: type[T], /, **fields: Any) -> T:
         """Puts an object before the first row of its key prefix and returns it; runs immediately.
 
-        The last key field must hold whole numbers. It gets the value before that of the first live row, or the greatest
-        value if the prefix is empty, and the key is claimed as in `insert`. No two programs get the same key. Without
-        deletes the keys of a prefix are consecutive, except for one gap for each program that died while it held a
-        claim. The key of a deleted first row is reused.
+        The last key field must hold whole numbers. It gets the value before the value of the first live row, or the
+        greatest value if the prefix is empty, and the key is claimed as in `insert`. No two programs get the same key.
+        Without deletes the keys of a prefix are consecutive, except for one gap for each program that died while it
+        held a claim. The key of a deleted first row is reused.
 
         Args:
             model: the model class.
@@ -530,7 +530,7 @@ class Session:
             CapabilityError: as for `insert`; or the last key field is not a whole number in a codec that keeps the
                 order.
             IncompleteKey: names the missing fields.
-            EncodingError: there is no value before that of the first row.
+            EncodingError: there is no value before the value of the first row.
         """
         schema = schema_of(model)
         with self._writing(schema):

@@ -177,7 +177,7 @@ class Administers(Protocol):
         ...
 
     def namespaces(self) -> list[str]:
-        """Names of all namespaces, sorted: `default` and all that were created, without HBase's own.
+        """Names of all namespaces, sorted: `default` and all created namespaces, without HBase's own.
 
         Raises `CapabilityError` if the store cannot list them.
         """

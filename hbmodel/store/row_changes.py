@@ -13,7 +13,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, Delete, Put
 
 MAX_ROW_BYTES = 4 * 1024 * 1024
-"""How many bytes are written into one row at once, at most."""
+"""The maximum number of bytes that are written into one row at once."""
 
 _TOO_LARGE = (
     "Objects that share a row are written in one mutation, and these are larger than 4 MiB: write fewer, or open "

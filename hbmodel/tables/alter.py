@@ -51,7 +51,7 @@ class Alteration:
 
 @frozen
 class _FamilyChange:
-    """All that changes in one family of a live table."""
+    """All changes of one family of a live table."""
 
     table: str
     family: Family

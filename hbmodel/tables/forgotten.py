@@ -62,8 +62,8 @@ class Forgotten:
 
 
 def forget(store: Store, table: str, *, existing: bool = False, registry: str = REGISTRY_TABLE) -> Forgotten:
-    """Removes all that the registry knows of a table: the layouts of its models, the states of its indexes, and the
-    progress of work on them. Nothing else changes; no table is dropped.
+    """Removes everything that the registry knows of a table: the layouts of its models, the states of its indexes, and
+    the progress of work on them. Nothing else changes; no table is dropped.
 
     Use it after another program, such as HBase's shell, dropped the table: the remaining entry would make every other
     model for a table of this name fail. Afterwards `create_tables` creates the table as if it had never existed. To

@@ -41,7 +41,7 @@ def _instance_of_enum(enumeration: Any) -> Any:
 
 @frozen
 class EnumOf(Codec[E]):
-    """A member of an enumeration, encoded as its value: order, width and forms are those of the value's codec.
+    """A member of an enumeration, encoded as its value: order, width and forms come from the value's codec.
 
     Args:
         enumeration: the Enum subclass; a Flag is stored as its number, combinations included.

@@ -131,7 +131,7 @@ class BigDecimalCodec(Codec[Decimal]):
 
     def encode(self, value: Decimal) -> bytes:
         sign, digits, exponent = finite_digits(value)
-        # Conversions between Decimal and int are exact and have no limit of digits, unlike those of text.
+        # Conversions between Decimal and int are exact and have no limit of digits, unlike conversions of text.
         number = int(Decimal((sign, digits, 0)))
         try:
             scale = SCALE.pack(-exponent)

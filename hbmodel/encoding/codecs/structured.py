@@ -106,7 +106,7 @@ class _Structured(Codec[V]):
 
 @frozen
 class JsonCodec(_Structured[V]):
-    """Values as JSON; object members without an order of their own are sorted by name."""
+    """Values as JSON; object members that have no defined order are sorted by name."""
 
     _form: ClassVar[Any] = msgspec.json
 
@@ -127,7 +127,7 @@ class JsonCodec(_Structured[V]):
 
 @frozen
 class MsgPackCodec(_Structured[V]):
-    """Values as MessagePack; map members without an order of their own are sorted by their keys."""
+    """Values as MessagePack; map members that have no defined order are sorted by their keys."""
 
     _form: ClassVar[Any] = msgspec.msgpack
 

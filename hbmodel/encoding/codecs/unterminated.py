@@ -24,7 +24,7 @@ class Unterminated(Codec[V]):
 
     The length of the key determines where the value ends, so every field after it must have a fixed width. Keys do not
     sort by such values: `ab` and `abc` are mixed by the bytes that follow them. A query for one value reads the keys
-    that begin with it and drops those of longer values.
+    that begin with it and drops the keys of longer values.
 
     Args:
         codec: the codec of the values, e.g. `Text`.

@@ -92,7 +92,7 @@ def model(
         replaces: the model, with another key or salt, from whose table objects are moved into the table of this model;
             see `hb.migration.migrate`.
         key_order: names of all key fields in the order of the row key, if it differs from the order of declaration. By
-            default fields of bases come first, beginning with those of the base that is named last.
+            default fields of bases come first, beginning with the base that is named last.
 
     Raises:
         DeclarationError: a declaration is invalid; the error names the field and says what to do.
@@ -158,9 +158,8 @@ def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
     Models inherit the declarations of any undecorated base. The mark is only for type checkers: without it they do not
     expect the inherited fields in a model's constructor.
 
-    Key fields of mixins come before the model's own, beginning with those of the mixin that is named last (the reverse
-    of the class's `__mro__`). If several mixins have key fields, declare the order:
-    `@hb.model(..., key_order=("a", "b"))`.
+    Key fields of mixins come before the model's own, beginning with the mixin that is named last (the reverse of the
+    class's `__mro__`). If several mixins have key fields, declare the order: `@hb.model(..., key_order=("a", "b"))`.
 
     Args:
         cls: the class, if the decorator is used as `@hb.mixin`.

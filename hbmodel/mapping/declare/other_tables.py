@@ -1,4 +1,4 @@
-"""Models with the declarations of another model and a table of their own, whose name is known at run time only."""
+"""Models with the declarations of another model and a different table, whose name is known at run time only."""
 
 from __future__ import annotations
 

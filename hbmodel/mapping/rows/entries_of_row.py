@@ -18,8 +18,8 @@ one index, each once.
 
 
 def entry_families(schema: TableSchema, index: Index) -> tuple[bytes, ...]:
-    """The families of an index table, sorted: the model's default family, which has the version cell, and those of the
-    covered columns.
+    """The families of an index table, sorted: the model's default family, which has the version cell, and the families
+    of the covered columns.
     """
     return tuple(sorted({schema.family, *(schema.by_name[name].family for name in index.covers)}))
 
@@ -29,8 +29,8 @@ def entries_function(index: Index, packed: Entries) -> Entries:
 
     Args:
         index: an index of the model.
-        packed: returns the one entry for values that contain, besides the fields, one value for each part of the index,
-            by the name of the part's operand.
+        packed: returns the one entry for these values. In addition to the fields, they contain one value for each part
+            of the index, by the name of the part's operand.
     """
     if index.is_plain:
         return packed

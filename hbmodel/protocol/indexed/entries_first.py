@@ -2,7 +2,7 @@
 
 The rows are written as in a model without indexes. They never change, so an entry can only be superfluous: its row was
 never put, was deleted, or has expired. Only a repair deletes entries here. A program that deletes a row could not
-distinguish the row's entry from that of a later put of the same key, since the server sets the row's timestamp.
+distinguish the row's entry from the entry of a later put of the same key, since the server sets the row's timestamp.
 """
 
 from __future__ import annotations

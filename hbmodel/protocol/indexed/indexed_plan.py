@@ -92,16 +92,16 @@ class IndexedRowPlanner:
 
     Attributes:
         indexes: the indexes that writes must maintain, each with its live table.
-        bound: the largest distance of a timestamp into the future of the corrected clock, in ms.
+        bound: the maximum time by which a timestamp may be ahead of the corrected clock, in ms.
         nonce: source of nonces.
         adopting: whether rows without system cells are live too.
         mixed: whether other programs still write such rows, at the server's time and without dead markers.
-        checks: whether the store changes a row only if a cell has the expected value.
+        checks: whether the store can change a row on condition that a cell has an expected value.
         together: the objects in wide rows that are changed as a whole, each row by one mutation.
         keys: packs entries.
         reader: decodes the group of a row.
         group: fields that decide the entries of an index, or are covered; a put of one of them writes them all.
-        group_columns: their columns.
+        group_columns: the columns of these fields.
         marks: the cells, in addition to the version, that make a row live.
         covering: tables of the indexes whose entries have a status.
     """
@@ -353,7 +353,7 @@ class IndexedRowPlanner:
             cells.setdefault(schema.by_name[name].column, encode_cell(schema, schema.by_name[name], values[name]))
         cells[schema.version_column] = version
         entries = self._puts(self._entries(values, write.row), cells, version, timestamp)
-        # the entry may be that of an update at the same time
+        # an update at the same time may have put this entry
         stale = () if low else self._stale(old, entries, timestamp)
         return RowPlan(
             outcome=Outcome("put", write.row, at),

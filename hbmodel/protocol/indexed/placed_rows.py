@@ -34,7 +34,7 @@ class PlacedRows:
         """Records what has been put.
 
         Args:
-            outcomes: the outcomes of writes; those of writes that put nothing are left out.
+            outcomes: the outcomes of writes; outcomes of writes that put nothing are ignored.
             rest: the deletes that follow the puts.
         """
         self.outcomes |= {outcome.key: outcome for outcome in outcomes if outcome.action in PUT}

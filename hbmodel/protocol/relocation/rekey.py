@@ -51,7 +51,7 @@ class Moved:
 
 @define(eq=False)
 class Progress:
-    """What a call has already done for a move, for facts that the rows may no longer show.
+    """What a call has already done for a move: facts that the rows may no longer show.
 
     Attributes:
         begun: whether the old row was marked, or the object moved.

@@ -204,7 +204,7 @@ class UnindexedMover(RowMover):
         row has moved.
         """
         schema, end, ttl = self.schema, self.end_of(row), None
-        yield from self._masks(row)  # raises an error, if at all, before anything is changed
+        yield from self._masks(row)  # any error is raised here, before anything is changed
         if end is not None:
             ttl = max(1, end - (yield ReadClock()))
         put = Put(row.row, {schema.move_column: mark.value}, ttl=ttl)

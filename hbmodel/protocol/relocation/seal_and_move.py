@@ -116,7 +116,9 @@ def _changes(planner: VersionedRowPlanner, changes: Sequence[ConditionalChange])
 
 @frozen(eq=False)
 class PairedWrite:
-    """One write, in the layout of the table that its object comes from (`source`), and in that of the other table."""
+    """One write, in the layout of the table that its object comes from (`source`), and in the layout of the other
+    table.
+    """
 
     source: RowWrite
     target: RowWrite

@@ -6,7 +6,7 @@ not, the row is read again. An update never deletes afterwards what it has put, 
 which program put them.
 
 If possible, the condition is on a cell that the update does not change. On HBase's Thrift1 gateway, each cell is put by
-a conditional call of its own.
+a separate conditional call.
 """
 
 from __future__ import annotations

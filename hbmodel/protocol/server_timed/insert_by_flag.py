@@ -33,7 +33,7 @@ def insert_claimed(
 
     No row is put twice: before the last step nothing of the row can be read, and after that step the call is over. No
     delete hides the flag that the last step puts: such a delete would have hidden the claim too, since the server gives
-    the flag a time that is not below that of the claim.
+    the flag a time that is not below the time of the claim.
 
     Args:
         write: the object, without a TTL.

@@ -72,8 +72,8 @@ def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) 
         yield DeleteRows(table, [*deletes, *masks])
     elif deletes:
         yield DeleteRows(table, deletes)
-        # makes a commit of several objects in one row carry out the deletes, because it cannot combine deletes with two
-        # times
+        # A commit of several objects in one row cannot combine deletes with two times. Reading the clock makes it carry
+        # out the first deletes here.
         yield ReadClock()
         yield DeleteRows(table, masks)
     if both:

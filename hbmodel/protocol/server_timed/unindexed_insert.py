@@ -124,15 +124,13 @@ def insert_unindexed(
 
 
 def _landed(row: Row, there: bool, mark: bytes) -> bool:
-    """Whether a row shows that it was put with a mark: it is there with that mark, or has moved to another key
-    since.
-    """
+    """Whether a row shows that it was put with a mark: it exists with that mark, or has moved to another key since."""
     mark_cell = row.columns.get(mark)
     return mark_cell is not None and (there or mark_cell.value == MOVED)
 
 
 def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Protocol[tuple[bytes, bytes | None]]:
-    """The column to check and its expected value: those of the dead marker, if there is one.
+    """The column to check and its expected value. If there is a dead marker, these are its column and value.
 
     Raises `RowExists` if the key is not free.
     """

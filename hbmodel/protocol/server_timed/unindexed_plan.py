@@ -98,7 +98,7 @@ class UnindexedRowPlanner:
         return tuple(sorted({*columns, self.schema.expiry_column}))
 
     def read(self, writes: Iterable[RowWrite]) -> Protocol[dict[bytes, Row | None]]:
-        """The rows of updates without a TTL of their own, with the columns that the updates need."""
+        """The rows of updates that give no TTL, with the columns that the updates need."""
         updates = [write for write in writes if isinstance(write, UpdateFields) and write.ttl is None]
         if not updates:
             return {}
@@ -118,10 +118,10 @@ class UnindexedRowPlanner:
         return [self.schema.by_name[name].column for name in write.changes if name in self.schema.by_name]
 
     def read_masks(self, writes: Iterable[RowWrite], bound: int) -> Protocol[dict[bytes, Delete | HbmodelError]]:
-        """For the rows of deletes, the deletes of cells that are ahead of the server's clock; see `read_masks`.
+        """For the rows of deletes, the masks of cells that may be ahead of the server's clock; see `read_masks`.
 
-        Or the errors that say why the rows cannot be deleted. Entries of map columns are not looked at: an object may
-        have any number of them.
+        If a row cannot be deleted, it has an error instead. Entries of map columns are not checked: an object may have
+        any number of them.
         """
         rows = [write.row for write in writes if isinstance(write, DeleteRow)]
         if not rows:

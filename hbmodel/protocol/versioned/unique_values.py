@@ -78,7 +78,7 @@ def held_claims(planner: VersionedRowPlanner, old: OldRow) -> list[Claim]:
         return []
     claims: list[Claim | None] = []
     for index in unique:
-        # Nothing has claimed a value that no key can hold: the row is older than the index.
+        # No key can hold this value, so no claim for it exists: the row is older than the index.
         with suppress(KeyTooLong, EncodingError):
             claims += [claim_of(index, entry) for entry in planner.keys.entries(index, values, old.row.row)]
     return [claim for claim in claims if claim is not None]

@@ -231,7 +231,7 @@ class WrittenRows:
         verdict = sent.verdict(current)
         if sent.creates and verdict != "applied":
             lost = verdict == "lost" or current.version == UNKNOWN
-            verdict = "lost" if lost and (yield CheckLease(sent.since)) else "unknown"  # no marker is purged so early
+            verdict = "lost" if lost and (yield CheckLease(sent.since)) else "unknown"  # too early for a purge
         if verdict == "lost":
             del self.sent[write.row]
             return False

@@ -51,7 +51,7 @@ def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
     value. An index that the table does not have is not read.
 
     Raises:
-        OrderNotAvailable: the order is that of a computed field which the replaced model does not declare.
+        OrderNotAvailable: the query is ordered by a computed field that the replaced model does not declare.
     """
     index = terms.index_name
     if index is not None and index != PRIMARY and index not in layout.indexes:

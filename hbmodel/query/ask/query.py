@@ -202,8 +202,8 @@ class Query(Generic[R_co]):
         """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` if no path gives it.
 
         Items that are equal in these fields are ordered by the rest of the key, and finally by the leading fields for
-        which `in_` gives several values, each in the direction of the key. If the order is opposite to that of the key,
-        these fields are reversed with it. `reversed()` reverses everything.
+        which `in_` gives several values, each in the direction of the key. If the order is opposite to the order of the
+        key, these fields are reversed with it. `reversed()` reverses everything.
         """
         if not fields:
             raise QueryError("order_by() takes at least one field.")

@@ -46,7 +46,7 @@ class KeyConditions:
         unordered: name of the field after the fixed ones, if the query bounds it but its bytes do not keep its order.
         excess: name of the field after the fixed ones, if the only reason why it is not fixed is that its values would
             give too many key ranges.
-        narrowed: whether the keys are those of an index that contains only some of the rows.
+        narrowed: whether the keys belong to an index that contains only some of the rows.
         pieces: the ranges of keys; None if `parts` and `bounds` describe them, with one range for each combination of
             parts.
     """

@@ -74,7 +74,7 @@ def _cut_bucket(bucket: Bucket, cuts: Sequence[bytes]) -> Sequence[Sequence[KeyR
 
 
 def _cut(key_range: KeyRange, cuts: Sequence[bytes]) -> list[KeyRange]:
-    """Cuts a range at those of the sorted `cuts` that are inside it."""
+    """Cuts a range at the cuts inside it; `cuts` is sorted."""
     last = len(cuts) if key_range.stop is None else bisect_left(cuts, key_range.stop)
     bounds = [key_range.start, *cuts[bisect_right(cuts, key_range.start) : last]]
     return [KeyRange(low, high) for low, high in itertools.pairwise([*bounds, key_range.stop]) if low is not None]

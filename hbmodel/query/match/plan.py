@@ -171,7 +171,7 @@ class Plan:
 
     @cached_property
     def covering(self) -> EntryDecoder | None:
-        """Decodes verified entries if they contain all that the query needs; None if rows must be read."""
+        """Decodes verified entries if they contain everything that the query needs; None if rows must be read."""
         terms, index = self.terms, self.path.index
         if index is None or self.lacking or index.name not in terms.schema.covering:
             return None

@@ -132,7 +132,7 @@ class EntryReader:
         return next(iter(entry.columns.values())).value
 
     def digest(self, keys: KeyRange) -> bytes:
-        """A digest that distinguishes the tokens of this slice from those of other slices."""
+        """A digest that distinguishes the tokens of this slice from the tokens of other slices."""
         return digest_of("map", self.schema.table, self.of.column, self.row, keys.start, keys.stop)
 
     def decoded(self, entry: Found) -> tuple[Any, Any]:

@@ -121,8 +121,8 @@ class RowGroup:
 
         Args:
             model: the class of the object, which may differ from the group's.
-            **key: the key fields that follow those of the row key; and the split time, if it differs from the one that
-                was given to the group.
+            **key: the key fields that are not in the row key; and the split time, if it differs from the one that was
+                given to the group.
 
         Raises:
             SessionError: an object with this key is in another row; or the group has not used the model's column family

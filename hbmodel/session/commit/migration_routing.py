@@ -210,8 +210,8 @@ class MigrationRouting:
 
 
 def _can_have(layout: TableSchema, key: Mapping[str, Any]) -> bool:
-    """Whether a row of a layout can have this key. The codecs of a layout may be unable to store a value that those of
-    the other layout can store.
+    """Whether a row of a layout can have this key. The codecs of a layout may be unable to store a value that the
+    codecs of the other layout can store.
     """
     try:
         for key_field in layout.key_fields:

@@ -44,8 +44,8 @@ class PendingRows:
         self.taken = 0
 
     def check_row(self, call: str, schema: TableSchema, row: bytes, *, beside_updates: bool = False) -> None:
-        """Raises `SessionError` if a pending call for the same model writes a row. Other models of the table have cells
-        of their own.
+        """Raises `SessionError` if a pending call for the same model writes a row. Other models of the table have other
+        cells.
 
         Args:
             call: the name of the call that runs at once.

@@ -337,8 +337,8 @@ class JointCommit:
             part.gathered = bool(self._changes)
 
     def _joins(self, part: Part) -> bool:
-        """Whether a part waits for the conditional changes of its rows, which are made together with those of the other
-        parts.
+        """Whether a part waits for the conditional changes of its rows, which are made together with the changes of the
+        other parts.
 
         All other conditional changes are made without waiting: claims of unique values, which are in other tables, and
         fences.

@@ -237,7 +237,7 @@ class QueryRunner:
             query_plan, binding = self._planned(terms)
             skipped = self._skipped_by_keys(terms, query_plan)
         else:
-            # If this binding is older than that of the plan, the only effect is that the query is planned again.
+            # If this binding is older than the plan's, the only effect is that the query is planned again.
             binding = self._bind(terms.schema)
             token, query_plan = self.token(terms, at, backwards)
         return self._reading(terms, query_plan, binding).result(

@@ -4,7 +4,7 @@ A read shows no more versions of a cell than its family keeps, and a delete hide
 versions can never be seen again, and are not kept. These are versions that a tombstone hides, even if they arrive after
 it, and versions above which there are as many longer-lived versions, with different timestamps, as the family keeps.
 The versions of a cell that are kept form a chain, newest first. In a family that keeps one version, the chain has more
-than one only if puts with a TTL of their own (`Put.ttl`) lie above longer-lived versions.
+than one only if puts with an explicit TTL (`Put.ttl`) lie above longer-lived versions.
 
 The cells of a row are stored as one MessagePack map, column to `[value, timestamp, ttl, older]`, sorted by column; a
 row that outgrows the size of a segment is cut into several segments.

@@ -1,6 +1,7 @@
 """The names in an embedded store: of its tables, and of its namespaces.
 
-The namespaces are `default`, those that were created, and those of tables from before namespaces were stored.
+The namespaces are `default`, the namespaces that were created, and the namespaces of tables from before namespaces were
+stored.
 """
 
 from __future__ import annotations

@@ -339,7 +339,7 @@ class ScanPosition:
     """The progress of a scan.
 
     Attributes:
-        range: what is still to be read; None if nothing is.
+        range: the range that is still to be read; None if there is none.
         remaining: rows still to be returned, or None for all.
         pieces: the remaining pieces of the current row, as they were when it was read.
         ended: whether nothing more is wanted.

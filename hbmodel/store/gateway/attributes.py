@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 TTL_ATTRIBUTE = b"_ttl"
-"""Gives the cells of a put a TTL of their own (`Mutation.OP_ATTRIBUTE_TTL`)."""
+"""Gives the cells of a put an explicit TTL (`Mutation.OP_ATTRIBUTE_TTL`)."""
 
 
 def ttl_attributes(ttl: int | None) -> dict[bytes, bytes]:

@@ -58,7 +58,7 @@ class GatewayClient(ClosingStore):
         key_file: its private key, PEM; None if it is in `cert_file`.
         key_password: the password of the private key.
         table_prefix: put before every table name, with the separator; tables without it are not listed. In a table name
-            with a namespace it follows the namespace (`ns:prefix_name`). A prefix with a namespace of its own
+            with a namespace it follows the namespace (`ns:prefix_name`). A prefix that contains a namespace
             (`ns:prefix`) is for table names without one.
         table_prefix_separator: `_`, as in happybase.
         sizes: how much is sent at once; the defaults suit all gateways.

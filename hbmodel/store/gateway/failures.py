@@ -76,7 +76,7 @@ _PASSING = (
     # Another write holds the lock of the row for longer than the server waits.
     "LockTimeoutException",
     # ZooKeeper or hbase:meta did not tell where the region is, or the rows of a scan did not come. These failures have
-    # no exception names of their own. Newer gateways say that they can be retried, those of HBase 2.2 and 2.3 do not.
+    # no specific exception names. Newer gateways say that they can be retried, those of HBase 2.2 and 2.3 do not.
     "could not be completed in ",
     "Cannot get the location for replica",
     "Failed to get result within timeout",

@@ -27,7 +27,7 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
     "table_prefix": str,
     "table_prefix_separator": str,
 }
-"""The function that parses each option from text, by name. The names are those of the constructor's arguments."""
+"""The function that parses each option from text, by name. The names are the names of the constructor's arguments."""
 
 SECRETS = frozenset({"password", "key_password"})
 """Options whose values no error may quote."""

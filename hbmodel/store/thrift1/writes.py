@@ -25,7 +25,9 @@ class WriteCall:
     size: int = 0
 
     def request(self, table: bytes) -> tuple[str, dict[str, Any]]:
-        """The name of the call and its arguments; a single row has calls of its own, which take a quarter less time."""
+        """The name of the call and its arguments; there are special calls for a single row, which take a quarter less
+        time.
+        """
         arguments: dict[str, Any] = {"tableName": table, "attributes": ttl_attributes(self.ttl)}
         if len(self.rows) == 1:
             api = "mutateRow"

@@ -1,1 +1,1 @@
-"""Objects of wide rows as rows of their own, and slices of the rows that hold them."""
+"""Presents each object of a wide row as a separate row, and reads slices of the rows that hold them."""

@@ -13,8 +13,8 @@ from hbmodel.store.wide.portions import Portions
 from hbmodel.store.wide.qualifier_distances import distance, mean_distance
 
 Probes = Callable[[Sequence[Interval], Sequence[bytes], int], Sequence[Sequence[bytes]]]
-"""Reads, in one round trip, the first qualifiers in some ranges after each of some places, at most a given number of
-them.
+"""Reads, in one round trip, the first qualifiers in some ranges at or after each of some places, at most a given number
+for each.
 """
 
 _PROBES = 24

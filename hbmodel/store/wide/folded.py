@@ -1,4 +1,4 @@
-"""A view of a store in which each object of a wide row is a row of its own; all other tables are unchanged."""
+"""A view of a store in which each object of a wide row is a separate row; all other tables are unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 def folded(store: Store, wide: WideRows | None, pages: PageSizes = PAGE_SIZES) -> Store:
-    """A view of a store in which each object of a model is in a row of its own.
+    """A view of a store in which each object of a model is in a separate row.
 
     Args:
         wide: how the objects share rows; None if they do not.

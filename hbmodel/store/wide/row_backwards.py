@@ -262,7 +262,7 @@ class RowBackwards:
         """Reads the keys in some ranges, or only the first keys if there are many.
 
         Args:
-            enough: about how many cells count as many.
+            enough: from about this number of cells on, the keys count as many.
             size: cells in the first page.
         """
         groups = _Groups(self._portions, before[0][0])

@@ -53,7 +53,7 @@ class SliceScan:
         limit: about how many objects the first scan returns; there may be more. If the caller takes further objects,
             because a filter has dropped some, another scan returns them.
         page: cells in the first page of each row; None before `SliceReader.sized` has chosen it.
-        batch_size: rows in a batch, at most.
+        batch_size: the maximum number of rows in a batch.
         first: for one row that is read backwards, where the last portion probably begins, as far as
             `SliceReader.sized` can guess it.
     """

@@ -98,7 +98,7 @@ class WideRows:
         kept: the columns that a delete of a whole object leaves unchanged, unless the delete names them.
         more: whether an object may have any number of other columns, which are not read with it once they fill a page.
         rare: columns that few objects have, or none; a delete of the whole object names them too.
-        strict: whether a cell whose qualifier has the kind but belongs to no object becomes a row of its own, see
+        strict: whether a cell whose qualifier has the kind but belongs to no object becomes a separate row, see
             `STRANGE`; otherwise it is left out.
     """
 

@@ -35,7 +35,7 @@ PROOF: Final = 32.0
 """How many bits of prefixes must agree with a salt, so that they do not agree by chance."""
 
 LONGEST_PREFIX: Final = 3
-"""The longest prefix that is looked at as a possible salt, in bytes."""
+"""The longest prefix that is examined as a possible salt, in bytes."""
 
 _UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 

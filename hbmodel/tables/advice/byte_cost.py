@@ -138,7 +138,7 @@ def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
     """How the bytes of sampled objects are used.
 
     Args:
-        rows: the rows of the objects; those of a wide model have object keys as row keys.
+        rows: the rows of the objects; in a wide model, their row keys are object keys.
     """
     row_key = family = qualifier = value = cells = 0
     column_counts = Counter[bytes]()

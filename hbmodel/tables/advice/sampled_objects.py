@@ -26,7 +26,7 @@ class SampledObjects:
     """Objects of a model, as rows.
 
     Attributes:
-        rows: the rows of the objects; those of a wide model have object keys as row keys.
+        rows: the rows of the objects; in a wide model, their row keys are object keys.
         unreadable: how many objects were left out because reading them raises an error.
     """
 

@@ -21,8 +21,8 @@ PAGE = 20
 """The number of objects on the page whose calls are counted."""
 
 CELL_BYTES = 20
-"""Bytes of every cell besides row key, column and value: key and value length (8), row length (2), family length (1),
-timestamp (8), type (1).
+"""Bytes of every cell in addition to row key, column and value: key and value length (8), row length (2), family length
+(1), timestamp (8), type (1).
 """
 
 
@@ -34,8 +34,8 @@ class KeyChoice:
 
     Attributes:
         row_fields: names of the fields in the row key.
-        column_fields: names of the fields in the qualifier; none if each object has a row of its own. A split field is
-            in both lists.
+        column_fields: names of the fields in the qualifier; none if each object has its own row. A split field is in
+            both lists.
         declared: whether this is the layout that the model declares.
         rows: the number of rows of the sampled objects.
         objects_in_row: objects in the widest row.
@@ -104,7 +104,7 @@ def of_sample(schema: TableSchema, rows: Sequence[Row], unreadable: int = 0) -> 
     """The size of sampled objects in each possible layout of their key.
 
     Args:
-        rows: the rows of the objects; those of a wide model have object keys as row keys.
+        rows: the rows of the objects; in a wide model, their row keys are object keys.
         unreadable: how many objects of the sample were left out because they cannot be read.
     """
     lead = len(schema.family) + 1

@@ -79,7 +79,7 @@ def adopt(
     """Checks whether an external model fits the table that other programs write, and registers it if it does.
 
     Rows from the start, the middle and the end of every region are read, with at most 1,000 cells each. Keys and cells
-    are decoded as the model declares and encoded again; the bytes must be the same. Salt buckets are computed anew.
+    are decoded as the model declares and encoded again; the bytes must be the same. Salt buckets are computed again.
     Rows, cells and qualifiers that do not fit the model are counted, and so are cells with timestamps that later puts
     by hbmodel would not exceed. The ids of a dictionary are not translated to names.
 

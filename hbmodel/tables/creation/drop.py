@@ -108,7 +108,7 @@ def _index_tables(
 
 
 def _check_alone(catalog: Registry, schema: TableSchema, rows: Collection[bytes]) -> None:
-    """Raises `SchemaMismatch` if a table belongs to models other than those of the given rows of the registry."""
+    """Raises `SchemaMismatch` if a table belongs to models whose rows of the registry are not given."""
     catalog.check_no_index(schema)
     for row in [] if schema.external else catalog.rows_of_table(schema.table):
         if row not in rows:

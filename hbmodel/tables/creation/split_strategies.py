@@ -83,7 +83,8 @@ class Uniform:
 class Hexadecimal:
     """Regions for a leading text field whose values begin with hex digits: each has an equal share of the hex numbers.
 
-    With bounds the shares are those of HBase's `RegionSplitter.HexStringSplit` and of the often copied `getHexSplits`.
+    With bounds, the shares are the same as in HBase's `RegionSplitter.HexStringSplit` and in the often copied
+    `getHexSplits`.
 
     Attributes:
         regions: how many (per bucket, on a salted table).

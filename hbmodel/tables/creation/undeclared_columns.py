@@ -86,7 +86,7 @@ def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], st
     """The required columns that rows of a table lack; reading such a row raises `IncompleteRow`.
 
     Args:
-        schema: the schema of a model whose objects have rows of their own.
+        schema: the schema of a model whose objects do not share rows.
     """
     known = Binding(schema, (), (), (), state)
     required = {field.column: field for field in schema.columns if field.required}

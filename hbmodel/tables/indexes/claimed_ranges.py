@@ -7,7 +7,7 @@ work is repeated, `m:ranges` has the number of the attempt, and the states of th
 Every change is a check-and-put on what was read. A program that crashes loses its work since the last checkpoint of its
 range; its claim expires, and another program continues from the checkpoint.
 
-The technique is that of the range sets in online index builds of the FoundationDB Record Layer.
+The online index builds of the FoundationDB Record Layer use the same technique (range sets).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Compared:
     """What a comparison of two tables has found.
 
     Attributes:
-        rows: how many rows were looked at.
+        rows: how many rows were compared.
         missing: how many of them are missing in the other table.
         differing: how many have other values in the other table.
         refused: how many the other table cannot hold.

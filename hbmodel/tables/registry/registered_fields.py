@@ -58,7 +58,7 @@ class Rename:
 
 @frozen
 class MatchedIndexes:
-    """The indexes of a model and those of the registry.
+    """The declared indexes of a model, compared with its registered indexes.
 
     Attributes:
         states: the states of declared indexes that are registered, by the declared name.

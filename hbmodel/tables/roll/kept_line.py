@@ -27,8 +27,8 @@ before was lost or late, or if its line was marked as gone.
 """
 
 LEAVING = 5.0
-"""For how many seconds the request that takes a line off the roll is sent again, at most. The program should end soon,
-and the line ends by itself.
+"""The maximum number of seconds for which the request that takes a line off the roll is sent again. The program should
+end soon, and the line ends by itself.
 """
 
 

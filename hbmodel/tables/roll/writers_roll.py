@@ -29,7 +29,7 @@ from hbmodel.tables.roll.kept_line import ROLL_TIMES, KeptLine, RollTimes
 log = logging.getLogger("hbmodel")
 
 END = 5.0
-"""How many seconds the end of a roll waits, at most, for the thread that keeps its lines."""
+"""The maximum number of seconds for which the end of a roll waits for the thread that keeps its lines."""
 
 
 def this_program() -> Writer:

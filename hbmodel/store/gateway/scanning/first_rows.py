@@ -87,7 +87,7 @@ class _Share:
 class FirstRows:
     """Reads the first rows of ranges.
 
-    Nothing is retried here: a range that got no answer, for whatever reason, is left to an ordinary scan.
+    Nothing is retried here: a range that got no answer for any reason is left to an ordinary scan.
 
     Args:
         table: the table's name as the server knows it.

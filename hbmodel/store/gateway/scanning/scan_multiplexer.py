@@ -170,8 +170,8 @@ class ScanMultiplexer:
                 trouble = lost
                 self._lost(lost)
             self._wait(cursor, waits, trouble)
-            # The error refers to this frame, and so to those of the callers: only the garbage collector would free what
-            # they hold.
+            # The error refers to this frame, and so to the frames of the callers: only the garbage collector would free
+            # what they hold.
             del trouble
         batch = cursor.batches.popleft()
         if cursor.scanner is not None:

@@ -12,7 +12,7 @@ class CallSizes:
     """The sizes of the calls of a store, and of what it sends before it reads a reply.
 
     Attributes:
-        rows: rows in one call, at most.
+        rows: the maximum number of rows in one call.
         write_bytes: bytes in one call that writes, roughly, unless a single row is larger. A gateway with framed
             transport refuses more than two MiB (`hbase.regionserver.thrift.framed.max_frame_size_in_mb`).
         read_bytes: bytes in one call that reads, roughly. A gateway that waits for its reply to be read reads no

@@ -1,5 +1,5 @@
-"""TLS to gateways: certificates are always checked, against the system's authorities or those of a file, and so are
-host names.
+"""TLS to gateways: certificates are always checked against the authorities of the system or of a file, and host names
+are checked too.
 """
 
 from __future__ import annotations
