@@ -196,7 +196,7 @@ def distribution_class_path(home: Path) -> str:
 
 
 def cache_directory() -> Path:
-    """The directory in which this user's jars are kept. All versions share it, because they have most jars in common."""
+    """The directory in which this user's jars are kept. All versions share it, because most jars are the same."""
     path: Path = required("platformdirs").user_cache_path("hbmodel")
     return path / "hbase"
 
