@@ -48,7 +48,7 @@ def _units_of(codec: BucketCodec | OffsetCodec) -> Callable[[datetime, int], int
 
 @frozen
 class BucketCodec(FixedWidth[Any]):
-    """The first unit of the bucket that a time lies in, as an order-preserving Int64. It reads back as the number of
+    """The first unit of the bucket that a time lies in, as an order-preserving Int64. Decoding returns the number of
     that unit.
 
     Args:
@@ -87,7 +87,7 @@ def _word(offsets: OffsetCodec) -> Struct:
 
 @frozen
 class OffsetCodec(FixedWidth[Any]):
-    """The units from the beginning of the bucket to a time, unsigned. It reads back as that number.
+    """The number of units from the beginning of the bucket to a time, unsigned. Decoding returns this number.
 
     Args:
         scale: microseconds in a unit.

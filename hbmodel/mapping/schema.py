@@ -99,7 +99,7 @@ class TableSchema:
         external: whether other programs write the table; deletes then touch mapped columns only.
         blind_puts: whether whole objects are put without a read of their rows.
         exists: qualifier of the flag that marks existence, or None.
-        flag_value: what puts store in the flag.
+        flag_value: the value that a put writes into the flag's cell.
         witness: `family:qualifier` of the column that shows which rows of an external table are objects, or None.
         families: options of the model's families.
         computed: fields that are computed from others and not stored.

@@ -94,7 +94,9 @@ class SharedOffset:
         self._heard = before, server, after, self.running()
 
     def heard(self, bound: int) -> Offset | None:
-        """The offset by the time last recorded, which is used only once; None if there is none within the bound."""
+        """The offset computed from the time that was last recorded, which is used only once. None if no time was
+        recorded, or if the offset exceeds the bound.
+        """
         heard, self._heard = self._heard, None
         if heard is None:
             return None

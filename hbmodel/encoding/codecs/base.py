@@ -250,7 +250,7 @@ class FixedWidth(Codec[T]):
 
 
 def source_of(codec: Codec[Any]) -> Source | None:
-    """The expressions of a codec if its own class defines them; expressions of a base class ignore changes in the
+    """The expressions of a codec if its own class defines them; expressions of a base class would ignore changes in the
     subclass.
     """
     source = codec.source if "source" in vars(type(codec)) else None

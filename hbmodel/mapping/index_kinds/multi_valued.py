@@ -70,7 +70,7 @@ class EachPart(IndexPart):
         return [*conditions[:chosen], Condition(predicate, on_entry), *conditions[chosen + 1 :]]
 
     def _elements(self, predicate: Predicate) -> Sequence[Any]:
-        """A set of elements: every row that satisfies a condition has at least one of them. Empty if no such set is
+        """A set of elements of which every row that satisfies a condition has at least one. Empty if no such set is
         known, or if not all of its elements have entries.
         """
         if not isinstance(predicate, Contains) or predicate.field.name != self.of.name:

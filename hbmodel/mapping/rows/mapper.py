@@ -82,7 +82,9 @@ class RowDecoder:
 
     @cached_property
     def whole_families(self) -> bool:
-        """Whether rows of an external table are read with cells that no field needs, since any cell shows a row."""
+        """Whether rows of an external table are read with cells that no field needs, since any cell shows that its row
+        exists.
+        """
         return self.schema.any_cell_shows and not (self.indexed and not self.adopting)
 
     @cached_property

@@ -135,7 +135,7 @@ class EntryVerifier:
         return values if self._stands_for(entry, self._entries_of(values, row.row)) and self.accepts(values) else None
 
     def _stands_for(self, entry: bytes, current: Sequence[bytes]) -> bool:
-        """Whether the query returns a row with these current entries for this entry: the first of them that the
+        """Whether the query returns the row of these current entries at this entry: only at the first of them that the
         query asks for.
         """
         if len(current) > 1:

@@ -275,7 +275,7 @@ class UnindexedRowPlanner:
         return None if at is None else End(at=at)
 
     def end_of(self, row: Row) -> int | None:
-        """When a row, read with every column of the model, expires, or None."""
+        """When a row expires, or None; the row was read with every column of the model."""
         return end_of_adopted(self.schema, row) if self.marking else end_of_unindexed(row, self.schema.expiry_column)
 
     def _kept(self, old_cells: Mapping[bytes, Cell], end: End | None) -> dict[bytes, bytes]:

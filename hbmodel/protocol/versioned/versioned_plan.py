@@ -258,7 +258,7 @@ Verdict = Literal["applied", "lost", "unknown"]
 
 @frozen(eq=False)
 class Sent:
-    """A conditional change that was sent, for as long as it is not known to have lost.
+    """A conditional change that was sent, kept until it is known to have lost.
 
     Attributes:
         planner: the planner that planned it; a later planner may have other indexes.

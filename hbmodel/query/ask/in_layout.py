@@ -137,7 +137,7 @@ def _by_value(leaf: Leaf, field: FieldExpression[Any]) -> Predicate:
 
 
 def _stored(field: FieldExpression[Any], values: Sequence[Any]) -> tuple[Any, ...]:
-    """The values among these that rows can hold exactly."""
+    """The given values that rows of the layout can hold exactly."""
     stored_values: list[Any] = []
     for value in values:
         if value is None and not field.of.nullable:

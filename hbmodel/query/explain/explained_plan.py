@@ -92,7 +92,7 @@ def explain(
 
 
 def _server(plan: Plan, slices: Slices | None) -> str | None:
-    """What the server leaves out, or None."""
+    """The server's filter as text, or None."""
     if slices is not None:
         return f"{RANGES_OF_COLUMNS}, {describe_filter(KeyOnly())}" if keys_only(plan.filter) else RANGES_OF_COLUMNS
     return None if plan.filter is None else describe_filter(plan.filter)

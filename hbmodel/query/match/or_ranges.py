@@ -321,7 +321,7 @@ class _Field:
         return None if len(settled) < len(left) else Segment(*place, tuple(settled))
 
     def _at(self, tree: Predicate, value: Any) -> bool | Predicate:
-        """What is left of a tree of conditions if the field has this value."""
+        """The remaining tree of conditions if the field has this value."""
         if self.name not in tree.names():
             return tree
         if not isinstance(tree, And | Or):

@@ -49,7 +49,7 @@ def server_filter(
     """
     filters = [pushed for pushed in (_filter(p, layout, on_index) for p in residual) if pushed is not None]
     if not on_index and indexed:
-        filters.insert(0, ValueFilter(schema.liveness_column, ">=", LIVE, adopting))  # dead rows have 00 there
+        filters.insert(0, ValueFilter(schema.liveness_column, ">=", LIVE, adopting))  # dead rows have 00 in this cell
     elif not on_index and schema.exists_column is not None and not schema.external:  # there it may have any value
         filters.insert(0, ValueFilter(schema.exists_column, "=", FLAG))
     if not filters:

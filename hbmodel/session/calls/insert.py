@@ -100,7 +100,7 @@ class Inserter:
         raise SchemaMismatch("The indexes of the table keep changing: insert again.", table=schema.table)
 
     def gate(self, binding: Binding) -> Gate:
-        """The gate of a protocol whose writes rely on a binding."""
+        """The gate for the writes of a protocol: it checks that their binding still holds."""
 
         def check() -> None:
             if not self.bind(binding.schema).writes_like(binding):

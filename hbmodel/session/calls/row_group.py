@@ -46,7 +46,7 @@ _OTHER_ROW = "A group accepts only objects of its own row: use a session for oth
 
 
 class Reader(Protocol):
-    """The session that a group reads with."""
+    """The session through which a group reads."""
 
     _guard: Guard
 

@@ -110,7 +110,7 @@ class QueryRunner:
         )
 
     def _loading(self, terms: QueryTerms) -> Callable[[Iterator[Found]], Generator[Found, None, None]] | None:
-        """A function that adds the map columns to the items of a query that leaves out rows that cannot be read."""
+        """A function that adds map columns to items, for a query that skips unreadable rows."""
         if not terms.loading or terms.selection is not None:
             return None
         return partial(with_loaded, self._view(terms.schema), terms)

@@ -244,7 +244,7 @@ class TwoTableQueries:
     def _old_items(
         self, terms: QueryTerms, query_plan: Plan, replaced: TableSchema, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
-        """The items of the old table, by their places in the new table's path."""
+        """The items of the old table, each with its place in the new table's path."""
         # Whole objects are read, because any field may be needed to determine the position.
         whole = evolve(terms, selection=None, limit=None, offset=0, index_name=None)
         if _alike(query_plan, replaced):
@@ -299,7 +299,7 @@ def _reporting(items: Iterable[Found], report: Report) -> Iterator[Found]:
 
 
 def _alike(query_plan: Plan, layout: TableSchema) -> bool:
-    """Whether the old table also has the path of a plan, in the same order."""
+    """Whether the old table has the same path as a plan, with the same order."""
     path = query_plan.path
     if path.index is None:
         return layout.layout.spec == path.layout.spec

@@ -105,7 +105,9 @@ def encode_segments(
 
 
 def earliest_end(cells: Mapping[bytes, StoredCell]) -> int | None:
-    """The earliest time at which the own TTL of a newest version ends; None if no newest version has one."""
+    """The earliest time at which the newest version of a cell expires by its own TTL; None if no newest version has
+    one.
+    """
     earliest = min((cell.last_instant for cell in cells.values()), default=NEVER)
     return None if earliest >= NEVER else earliest
 

@@ -33,7 +33,7 @@ _SCHEMA = (
     # which the TTL of a put in the segment is over.
     "CREATE TABLE segments (table_id INTEGER, row BLOB, first BLOB, ends INTEGER, cells BLOB NOT NULL,"
     " PRIMARY KEY (table_id, row, first)) WITHOUT ROWID",
-    # `target` is a family or a column; its cells up to `timestamp` are deleted, late ones too.
+    # `target` is a family or a column; its cells up to `timestamp` are deleted, even if they arrive later.
     "CREATE TABLE tombstones (table_id INTEGER, row BLOB, target BLOB, timestamp INTEGER NOT NULL,"
     " PRIMARY KEY (table_id, row, target)) WITHOUT ROWID",
 )

@@ -182,7 +182,7 @@ class RowReader:
         return _cut(row, shown, cells)
 
     def named(self, segments: RowSegments, columns: Sequence[bytes]) -> Cells:
-        """Some columns of a row, by the segments that hold them."""
+        """The given columns of a row, read from the segments that hold them."""
         named_cells: Cells = {}
         for column in sorted(columns):
             segment = segments.holding(column)

@@ -22,7 +22,7 @@ MAX_IDLE = 45.0
 (`hbase.thrift.server.socket.read.timeout`), and a request that is sent at that moment would have an unknown outcome."""
 
 STREAMS_PER_CALL = 4
-"""How many connections scans may hold for each one that short calls may hold."""
+"""How many connections scans may hold for each connection that short calls may hold."""
 
 RECLAIM_INTERVAL = 0.5
 """Seconds after which a waiting thread looks again for leases whose owner was garbage-collected, since these leases

@@ -106,7 +106,7 @@ class Questions:
         return (question.request(table) for question in self._asked)
 
     def answers(self, replies: Iterable[Any]) -> list[Row | None]:
-        """What each `Get` reads, from the replies to those calls."""
+        """The result of each `Get`, from the replies to these calls."""
         for question, reply in zip(self._asked, replies, strict=True):
             question.found.update((row.row, row) for row in in_order(reply))
         return [

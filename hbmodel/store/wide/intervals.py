@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from hbmodel.store.ranges import key_successor, prefix_successor
 
 Interval = tuple[bytes, bytes | None]
-"""The qualifiers from the first one on and below the second one; if the second one is None, there is no end."""
+"""A range of qualifiers, from the first one (inclusive) to the second one (exclusive); None means that it has no end.
+"""
 
 EVERY_COLUMN: Sequence[Interval] = ((b"", None),)
 

@@ -21,8 +21,8 @@ def mean_distance(ranges: Sequence[Interval], places: Sequence[bytes]) -> Fracti
 
 
 def place_before_end(ranges: Sequence[Interval], length: Fraction) -> bytes:
-    """The qualifier in some ranges from which on they have about this length, or a little more; their first one if they
-    are shorter.
+    """The qualifier from which on the rest of the ranges has about this length, or a little more; their first qualifier
+    if they are shorter.
 
     It lies below their end, if the length is not 0.
     """

@@ -1,4 +1,4 @@
-"""A guess of a codec from sampled bytes: how the source of a model names it, how sure it is, and why."""
+"""A codec guessed from sampled bytes: its name in the source of a model, how sure the guess is, and why."""
 
 from __future__ import annotations
 

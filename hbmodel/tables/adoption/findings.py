@@ -145,7 +145,7 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """What `accept` calls this finding: the kind, and after a colon the subject, if there is one."""
+        """The name of this finding for `accept`: the kind, and after a colon the subject, if there is one."""
         return self.kind if self.subject is None else f"{self.kind}:{self.subject}"
 
     @property

@@ -64,8 +64,8 @@ class MatchedIndexes:
         states: the states of declared indexes that are registered, by the declared name.
         undeclared: the registered indexes that the model does not declare.
         ambiguous: names of declared indexes that could be any of several registered ones.
-        taken: for each declared name that belongs, or belonged, to a registered index other than the one declared under
-            it: that other index. The declared index itself is not registered, or is registered under another name.
+        taken: the declared names that belong, or belonged, to a different registered index, each with that index. The
+            declared index itself is not registered, or is registered under another name.
     """
 
     states: Mapping[str, IndexState]
