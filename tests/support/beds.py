@@ -1,4 +1,4 @@
-"""Stores for tests to write into, each with the tables of some models, empty."""
+"""Stores for tests to write into, each with the empty tables of some models."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ HBASE = tuple(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1"
 """HBase itself, through each of its gateways."""
 
 ONE_GATEWAY = (pytest.param("thrift1", marks=[pytest.mark.hbase, pytest.mark.slow]), HBASE[1])
-"""The same, of which the default suite runs one, where a test is about what programs do and not about what a gateway
+"""Both gateways, of which the default suite runs one, for tests of the behaviour of programs and not of the gateway's
 answers.
 """
 
 CUT = 3
-"""Bytes of a row key in front of the cut."""
+"""The number of bytes of a row key before the cut."""
 
 IN_MEMORY = ("memory", "limited", "cut")
 """The kinds that are views of a store in memory."""
 
 KINDS = ("memory", "limited", "embedded", "cut", *HBASE)
-"""A store in memory; the same without atomic changes of rows; one in a file; one whose rows are objects of wide
-rows; and HBase.
+"""A store in memory; a store in memory without atomic changes of rows; a store in a file; a store whose rows are
+objects of wide rows; and HBase.
 """
 
 ATOMIC = ("memory", "embedded", HBASE[1])
@@ -44,7 +44,7 @@ ATOMIC = ("memory", "embedded", HBASE[1])
 
 
 def paired(*choices: tuple[Sequence[Any], Any]) -> list[Any]:
-    """Parameters of a test: each of some stores with a value."""
+    """Parameters of a test: each of the given stores with its value."""
     plain = [
         (store if hasattr(store, "values") else pytest.param(store), value)
         for stores, value in choices
@@ -54,11 +54,11 @@ def paired(*choices: tuple[Sequence[Any], Any]) -> list[Any]:
 
 
 class Bed:
-    """A store and what a test needs to know of it.
+    """A store, and what a test needs to know about it.
 
     Attributes:
         kind: `memory`, `limited`, `embedded`, `cut`, `thrift1` or `thrift2`.
-        store: records its calls.
+        store: the store, which records its calls.
     """
 
     def __init__(self, kind: str, store: RecordingStore) -> None:
@@ -75,9 +75,7 @@ class Bed:
         return self.store.capabilities.check_and_mutate
 
     def use(self, *models: type[Any], sizes: SessionSizes = SESSION_SIZES) -> hb.Session:
-        """Makes the tables of the models, empties them, and opens a session, with sizes of its own if they are
-        given.
-        """
+        """Creates the tables of the models, empties them, and opens a session."""
         if self.real:
             hb.create_tables(self.store, *models, create_external=True)
             for model in models:
@@ -92,8 +90,8 @@ class Bed:
         return hb.Session(self.store, sizes=sizes)
 
     def wipe(self, table: str) -> None:
-        """Deletes every row, at the time of its newest cell; what an insert or a move leaves ahead of the clock,
-        each by itself.
+        """Deletes every row at the time of its newest cell. Cells that an insert or a move leaves ahead of the clock
+        are deleted separately.
         """
         families = [family.name for family in self.store.families(table)]
         rows: dict[bytes, int] = {}
@@ -101,14 +99,14 @@ class Bed:
         (batches,) = self.store.scan(table, [Scan()])
         for row in (row for batch in batches for row in batch):
             for column, cell in row.columns.items():
-                if column.partition(b":")[2].startswith(STAMP_QUALIFIER):  # no other put has the name of this one
+                if column.partition(b":")[2].startswith(STAMP_QUALIFIER):  # no other put uses this column
                     traces.append(Delete(row.row, columns=(column,), timestamp=cell.timestamp))
                 else:
                     rows[row.row] = max(cell.timestamp, rows.get(row.row, 0))
         deletes = [Delete(row, families=families, timestamp=newest) for row, newest in rows.items()]
         self.store.delete(table, [*traces, *deletes])
-        # A put of that time would be hidden; a session that was slow to measure the server's clock may have been ahead
-        # of it.
+        # The deletes would hide puts up to their time, which may be ahead of the clock if a session measured the
+        # server's clock slowly.
         now = time.time() * 1000
         last = max((newest for newest in rows.values() if newest < now + 60_000), default=0)
         if rows:
@@ -116,9 +114,10 @@ class Bed:
 
 
 def fresh(*models: type[Any], gated: bool = True, apart: bool = True) -> RecordingStore:
-    """A store in memory with the tables of the models; one that is not gated has its sessions waited for, as HBase has.
+    """A store in memory with the tables of the models. If it is not gated, changes of indexes wait for sessions, as on
+    HBase.
 
-    One that does not put versions apart is let tick between two puts of a cell, as HBase is.
+    If it does not put versions apart, callers wait for a clock tick between two puts of a cell, as on HBase.
     """
     store = RecordingStore(hb.connect("memory:"), gated=gated, apart=apart)
     if models:
@@ -128,7 +127,7 @@ def fresh(*models: type[Any], gated: bool = True, apart: bool = True) -> Recordi
 
 
 def set_state(store: hb.Store, model: type[Any], index: str, state: str, table: str | None = None) -> None:
-    """Writes the state of an index into the registry, as whoever builds it would."""
+    """Writes the state of an index into the registry, as a build of the index does."""
     schema = hb.schema.schema_of(model)
     declared = schema.indexes[index]
     value = canonical_json({"state": state, "table": table or declared.table, "spec": declared.spec})
@@ -148,12 +147,12 @@ def cells_of(store: hb.Store, table: str) -> dict[bytes, dict[bytes, bytes]]:
 
 
 OUTLIVES = "HBMODEL_TEST_HBASE" in os.environ
-"""Whether the HBase of the tests is there before and after them."""
+"""Whether the tests use an HBase that they do not start."""
 
 
 def drop_left(store: hb.Store, *tables: str) -> None:
-    """Drops what a test leaves, all or some tables, on an HBase that outlives the tests: it takes up to a second for
-    each.
+    """Drops the tables that a test leaves, or only the given ones, on an HBase that outlives the tests. Each takes up
+    to a second.
     """
     for table in (tables or store.tables()) if OUTLIVES else ():
         store.delete_table(table)
@@ -161,9 +160,7 @@ def drop_left(store: hb.Store, *tables: str) -> None:
 
 @contextmanager
 def open_bed(kind: str, url: str) -> Iterator[Bed]:
-    """A bed; on HBase its tables have names of their own, and are dropped in the end where that HBase outlives the
-    tests.
-    """
+    """Opens a bed. On HBase its tables have unique names, and are dropped at the end if the HBase outlives tests."""
     real = kind.startswith("thrift")
     if real:
         url = f"{url}?table_prefix=t{uuid4().hex[:8]}"
@@ -180,11 +177,11 @@ Beds = Callable[[str], Bed]
 
 
 def open_once(stack: ExitStack, urls: Mapping[str, str]) -> Beds:
-    """A function that gives the bed of a kind, always the same one, and refuses a kind that has no URL.
+    """A function that returns the bed of a kind, always the same one, and refuses a kind that has no URL.
 
     Args:
-        stack: closes the beds.
-        urls: by kind.
+        stack: closes the beds at its end.
+        urls: the URL of each kind of store.
     """
     beds: dict[str, Bed] = {}
 

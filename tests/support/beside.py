@@ -9,8 +9,8 @@ import hbmodel as hb
 
 
 def commit(store: Any, call: Callable[[hb.Session], object]) -> type[hb.HbmodelError] | None:
-    """Runs one call in a session of its own; returns the class of the error that it ends with; of failed writes, of
-    the first.
+    """Runs one call in a separate session, and returns the class of its error. If several writes failed, this is the
+    class of the first error.
     """
     session = hb.Session(store)
     try:
@@ -26,11 +26,11 @@ def commit(store: Any, call: Callable[[hb.Session], object]) -> type[hb.HbmodelE
 
 
 class Beside:
-    """For `on_call`: makes a call in a session of its own before the call of another session that has this number.
+    """For `on_call`: makes a call in a separate session, before the call of another session with this number.
 
     Attributes:
-        error: what that call ended with.
-        made: whether there was such a call.
+        error: the error that the call raised.
+        made: whether the call was made.
     """
 
     def __init__(self, store: Any, at: int, call: Callable[[hb.Session], object]) -> None:

@@ -1,4 +1,4 @@
-"""Kinds of models whose rows two programs call at once, and what is told of the rows of each of them."""
+"""Kinds of models on whose rows two programs make calls at the same time, and the contents of their rows."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import hbmodel as hb
 
 @frozen(eq=False)
 class Kind:
-    """A kind of model, with the columns m and o, and what more it has.
+    """A kind of model with the columns m and o, and further features.
 
     Attributes:
-        name: of the kind.
+        name: the name of the kind.
         model: the class.
-        number: whether m is a number; else it is text, which may be empty.
+        number: whether m is a number; otherwise it is text, which may be empty.
         required: whether m is required.
         counter: whether it has the counter h.
-        wide: whether the rows are shared.
+        wide: whether objects share rows.
         indexed: whether it has an index on m.
         mapped: whether it has the map column e.
-        numbers: the numbers in the keys of objects that `prepend` puts, by the names of these objects, the last one
-            first.
+        numbers: the numbers in the keys of the objects that `prepend` puts, by the names of these objects, starting
+            with the last object.
     """
 
     name: str
@@ -70,7 +70,7 @@ def kind(
     numbers: str = "",
     **options: Any,
 ) -> Kind:
-    """Declares a kind of model; `numbers` is "up" or "down" if `prepend` gives its objects numbers."""
+    """Declares a kind of model; `numbers` is "up" or "down" if `prepend` numbers its objects."""
     of, null = int if number else str, None if wide else null
     column = hb.column("m") if required else hb.column("m", default=None, **({"null": null} if null else {}))
     fields: dict[str, Any] = {"r": hb.key()} if wide else {}
@@ -110,7 +110,7 @@ NUMBERS: Mapping[str, Mapping[str, int]] = {
     "up": {name: number for number, name in enumerate("kjihg")},
     "down": {name: 255 - number for number, name in enumerate("kjihg")},
 }
-"""The numbers of prepended objects where the largest comes first, and where the smallest does."""
+"""The numbers of prepended objects: if the largest number comes first, and if the smallest comes first."""
 
 
 KINDS: Mapping[str, Kind] = {
@@ -169,7 +169,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 class Row(NamedTuple):
-    """What is stored of an object.
+    """The stored contents of an object.
 
     Attributes:
         m: the column.
@@ -184,13 +184,13 @@ class Row(NamedTuple):
     e: tuple[tuple[str, int], ...] = ()
 
     def merged(self, entries: Mapping[str, int | None]) -> Row:
-        """With these entries put, or removed where they are None."""
+        """The contents after these entries are put, or removed if they are None."""
         all_of_them = {**dict(self.e), **entries}
         return self._replace(e=tuple(sorted((key, value) for key, value in all_of_them.items() if value is not None)))
 
 
 State = Mapping[str, Row]
-"""The objects that are left: "k" is the one that the calls are made for, "z" where `rekey` moves it."""
+"""The remaining objects by name: the calls are made for "k", and `rekey` moves it to "z"."""
 
 
 def names(of: Kind, key: str, name: str = "k") -> dict[str, Any]:
@@ -208,7 +208,7 @@ def prefix(of: Kind, key: str) -> dict[str, Any]:
 
 
 def moved(of: Kind, key: str) -> dict[str, Any]:
-    """The fields of the key to which an object moves, as far as they change."""
+    """The fields of the new key of a moved object that differ from its old key."""
     if of.numbers:
         return {name: value + "z" for name, value in prefix(of, key).items()}
     return {"k": "z"} if of.wide else {"k": key + "z"}

@@ -1,4 +1,4 @@
-"""The calls that a program makes for one row of a kind of model, with what they leave."""
+"""The calls that a program makes for one row of a kind of model, with the expected contents after each."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _add_deed(
 
 
 def _put_deed(name: str, **changes: Any) -> Deed:
-    """A put of some fields: the column m and these."""
+    """A put of the column m and the given fields."""
 
     def make(of: Kind, session: hb.Session, key: str, n: int) -> None:
         session.put(of.model, **names(of, key), m=of.value(n), **changes)
@@ -130,12 +130,12 @@ DEEDS: Mapping[str, Deed] = {
 
 
 def fitting(of: Kind) -> list[str]:
-    """The calls that the kind takes."""
+    """The calls that a kind of model supports."""
     return [name for name, deed in DEEDS.items() if deed.fits(of)]
 
 
 def beginnings(of: Kind) -> list[tuple[str, ...]]:
-    """What was done before."""
+    """The calls that were made before."""
     found: list[tuple[str, ...]] = [(), ("add",), ("add none",)]
     if of.schema.versioned is False and not of.counter and not of.mapped:
         found.append(("add ttl",))

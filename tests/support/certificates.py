@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority of one's own, and what it signs for servers and clients."""
+"""Certificates for tests: a private authority, and the certificates that it signs for servers and clients."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Authority:
     """Signs certificates and writes them into a directory.
 
     Args:
-        directory: where the files go.
-        name: of the authority and its file.
+        directory: the directory of the files.
+        name: the name of the authority and of its file.
     """
 
     def __init__(self, directory: Path, name: str = "authority") -> None:
@@ -63,10 +63,10 @@ class Authority:
         """A key and its certificate.
 
         Args:
-            name: of the holder and of the files.
-            *hosts: host names and addresses that it is for.
-            ends: when it expires, from now.
-            password: of the private key in PEM.
+            name: the name of the holder and of the files.
+            *hosts: the host names and addresses for which the certificate is valid.
+            ends: the time until the certificate expires.
+            password: the password of the private key in PEM.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.datetime.now(datetime.UTC)

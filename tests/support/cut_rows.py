@@ -1,4 +1,4 @@
-"""A store whose rows are kept as objects of wide rows: every row key is cut behind some bytes, the rest lies in the
+"""A store that keeps its rows as objects of wide rows: each row key is cut after some bytes, and the rest is in the
 qualifiers.
 """
 
@@ -29,7 +29,7 @@ KIND = b"p"
 
 
 def end_of_text(kind: bytes) -> PrefixEnd:
-    """Where the one column field of a model ends, which is terminated text."""
+    """The end of the only column field of a model, which is terminated text."""
 
     def prefix_end(qualifier: bytes) -> int | None:
         if not qualifier.startswith(kind):
@@ -62,7 +62,7 @@ class Cut:
         return first + rest
 
     def bound(self, row: bytes) -> bytes:
-        """An object key, or less: those of this row and above are not below it."""
+        """A lower bound of the object keys of this row and of all later rows."""
         if len(row) <= self.length:
             return escape(row)
         return terminated(row[: self.length]) + escape(row[self.length :])
@@ -74,7 +74,7 @@ class Cut:
 
 
 def _looks_at_keys(filter: Filter | None) -> bool:
-    """Whether a filter must be shown row keys as they are, and not object keys."""
+    """Whether a filter needs unchanged row keys, not object keys."""
     match filter:
         case RowContains():
             return True
@@ -85,13 +85,14 @@ def _looks_at_keys(filter: Filter | None) -> bool:
 
 
 class CutStore(WrappingStore):
-    """A store whose tables of one family are wide, but for those of indexes and of the registry, which nobody notices.
+    """A store whose tables with one family are wide, except the tables of indexes and the registry. Its users do not
+    notice this.
 
     Args:
-        store: with the tables.
-        length: bytes of a row key in front of the cut.
+        store: the store with the tables.
+        length: the number of bytes of a row key before the cut.
         folds: which tables are cut.
-        columns: what an object may have, for each table; a delete of a row takes no others that come late.
+        columns: the columns that an object may have; a delete of a row does not hide late puts into other columns.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class CutStore(WrappingStore):
             if not self._arguments["folds"](table):
                 self._known[table] = None
             else:
-                families = self._store.families(table)  # one that is not there has none of them
+                families = self._store.families(table)  # a table that does not exist has none
                 wide = wide_rows(table, families[0].name, self._arguments["columns"])
                 folded = FoldedStore(self._store, [wide], pages=self._arguments["pages"])
                 self._known[table] = folded if len(families) == 1 else None

@@ -1,5 +1,5 @@
-"""A TCP proxy in front of a Thrift gateway that knows where each request and reply ends, and breaks the connection
-at a chosen one.
+"""A TCP proxy in front of a Thrift gateway that finds the end of each request and reply, and breaks the connection at a
+chosen one.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Literal
 from tests.support.proxy import Link, Proxy
 
 Fault = Literal["before", "torn", "after", "truncated", "silent", "reset", "gone"]
-"""What happens at a request: the connection is closed before it reaches the gateway; or when half of it did; or after
-it was forwarded, when the reply comes; or when half of the reply was delivered; or nothing the gateway says on it is
-delivered any more; or it is reset (RST) when the reply comes; or the request gets lost, all connections are closed and
-no other is accepted until `disarm`."""
+"""The faults at a request, in this order: the connection is closed before the request reaches the gateway; after half
+of the request; after the whole request, when the reply arrives; after half of the reply. Or no further reply on the
+connection is delivered. Or the connection is reset (RST) when the reply arrives. Or the request is lost, all
+connections are closed, and none is accepted until `disarm`.
+"""
 
 FAULTS: tuple[Fault, ...] = ("before", "torn", "after", "truncated", "silent", "reset")
 CARRIED_OUT: frozenset[Fault] = frozenset({"after", "truncated", "silent", "reset"})
@@ -24,10 +25,10 @@ CARRIED_OUT: frozenset[Fault] = frozenset({"after", "truncated", "silent", "rese
 
 
 class CuttingProxy(Proxy):
-    """Counts the requests on connections opened since `arm`, and lets a fault happen at one of them.
+    """Counts the requests on connections that were opened since `arm`, and causes a fault at one of them.
 
     Attributes:
-        count: how many there were.
+        count: the number of these requests.
         fired: whether the fault happened.
     """
 
@@ -41,7 +42,7 @@ class CuttingProxy(Proxy):
         super().__init__(url)
 
     def arm(self, fault: Fault, at: int, *, lasting: bool = False) -> None:
-        """Counts from 0 and lets the fault happen at request `at`, and at all that follow it if `lasting`."""
+        """Counts from 0, and causes the fault at request `at`; if `lasting`, also at all later requests."""
         with self._lock:
             self.count, self._fault, self._at, self._lasting, self.fired = 0, fault, at, lasting, False
             self._links_before = self.connections
@@ -124,7 +125,7 @@ _STRING, _STRUCT, _MAP, _SET, _LIST = range(11, 16)
 
 
 def _messages(buffer: bytearray) -> Iterator[bytes]:
-    """Takes whole messages from the front of what was received."""
+    """Removes complete messages from the front of the received bytes."""
     while True:
         try:
             (length,) = struct.unpack_from(">i", buffer, 4)
@@ -139,7 +140,7 @@ def _messages(buffer: bytearray) -> Iterator[bytes]:
 
 
 def _skip(data: bytearray, at: int, kind: int) -> int:
-    """Where a value ends that begins at `at`."""
+    """The end of the value that begins at `at`."""
     if kind in _FIXED:
         return at + _FIXED[kind]
     if kind == _STRING:

@@ -1,4 +1,4 @@
-"""One call of a program for a row of a kind of model, and how calls change what is left."""
+"""One call of a program for a row of a kind of model, and the contents that calls leave."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import hbmodel as hb
 from tests.support.called_kinds import Kind, Row, State, names
 
 Then = State | type[hb.HbmodelError]
-"""What a call leaves, or the error that it ends with."""
+"""The contents after a call, or the error that it raises."""
 
 
 @frozen(eq=False)
@@ -19,10 +19,11 @@ class Deed:
     """One call of a program.
 
     Attributes:
-        make: makes it, given the kind, the session, the key, and a number from which its values come; returns the group
-            that commits it, if it is not the session.
-        then: what is there after it, given the kind, what was there and that number; or the error that it ends with.
-        fits: whether a kind takes it.
+        make: makes the call, given the kind, the session, the key, and a number from which its values are derived;
+            returns the group that commits it, if the session does not.
+        then: the contents after the call, given the kind, the contents before it and that number; or the error that it
+            raises.
+        fits: whether a kind supports the call.
     """
 
     name: str
@@ -37,7 +38,7 @@ class Program:
 
     Attributes:
         session: its session.
-        pending: commits the call: the session, or a group.
+        pending: the session or the group that commits the call.
     """
 
     session: hb.Session
@@ -55,12 +56,12 @@ class Program:
 
     @property
     def waiting(self) -> bool:
-        """Whether another commit would go on."""
+        """Whether another commit would continue."""
         work = self.pending._work
         return work is not None and bool(work.waiting)
 
     def discard(self) -> None:
-        """Drops what waits."""
+        """Drops the pending calls."""
         self.pending.discard()
         self.session.discard()
 
@@ -71,22 +72,22 @@ def object_of(of: Kind, key: str, m: Any, o: Any, name: str = "k", **entries: in
 
 
 def added(of: Kind, state: State, m: Any, o: Any, name: str = "k", **entries: int) -> State:
-    """After the put of an object: it leaves the counter, and the entries that it does not put."""
+    """The contents after the put of an object: the counter, and entries that are not put, are unchanged."""
     held = state.get(name) or Row(m, o)
     return {**state, name: held._replace(m=m, o=o).merged(entries)}
 
 
 def updated(state: State, entries: Mapping[str, int | None] | None = None, name: str = "k", **changes: Any) -> Then:
-    """After an update of these columns and entries."""
+    """The contents after an update of these columns and entries."""
     held = state.get(name)
     return hb.RowNotFound if held is None else {**state, name: held._replace(**changes).merged(entries or {})}
 
 
 def without(state: State, name: str) -> State:
-    """After a delete."""
+    """The contents after a delete."""
     return {key: row for key, row in state.items() if key != name}
 
 
 def deleted(of: Kind, state: State, n: int) -> State:
-    """After a delete of the object that the calls are made for."""
+    """The contents after a delete of the object for which the calls are made."""
     return without(state, "k")

@@ -1,6 +1,4 @@
-"""Everything that programs and operators do with a store, one after the other; for stores whose contents are
-damaged.
-"""
+"""All the calls that programs and operators make on a store, one after the other, for stores with damaged contents."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ class NewItem:
 
 
 def fill(store: hb.Store) -> None:
-    """Tables with rows, indexes of which one is half built, and a migration that has begun."""
+    """Tables with rows and indexes, one of which is half built, and a migration that has begun."""
     hb.create_tables(store, Item, OldItem)
     hb.indexes.drop_index(store, Item, "by_other", times=TIMES)
     session = hb.Session(store, lease=TIMES.lease)
@@ -53,7 +51,7 @@ def fill(store: hb.Store) -> None:
 
 
 class _Killed(BaseException):
-    """The program is gone."""
+    """The program has ended."""
 
 
 def _killed(progress: hb.indexes.IndexProgress) -> None:
@@ -107,7 +105,7 @@ COMMANDS = (
 
 
 def unexpected(store: hb.Store) -> dict[str, Any]:
-    """The calls that end with anything but an error of this library; some of the others go through."""
+    """The calls that raise an error that is not of this library. Other calls may succeed."""
     found: dict[str, Any] = {}
     for name, call in CALLS.items():
         try:
@@ -120,7 +118,7 @@ def unexpected(store: hb.Store) -> dict[str, Any]:
 
 
 def unexpected_commands(url: str) -> dict[str, Any]:
-    """The same for commands of the shell."""
+    """The same for the commands in the shell."""
     found: dict[str, Any] = {}
     for command in COMMANDS:
         result = CliRunner().invoke(main, [*command, "--store", url])

@@ -1,5 +1,5 @@
-"""How many examples a property is tried with: half of what it asks for by default, fewer in the fast suite, twice in
-the long one.
+"""The number of examples for which a property is tested: by default half of the number that it requests, fewer in the
+fast suite, and twice as many in the long one.
 """
 
 from __future__ import annotations
@@ -11,5 +11,5 @@ SHARE = float(os.environ.get("HBMODEL_TEST_EXAMPLES", "0.5"))
 
 
 def examples(count: int) -> int:
-    """So many of `count` examples."""
+    """The share of `count` examples that are run."""
     return max(1, round(count * SHARE))

@@ -1,8 +1,7 @@
-"""A program that takes HBase's Java commands and plays its processes, so that start and stop are tested quickly and
-without Java.
+"""A program that accepts HBase's Java commands and imitates its processes, so that start and stop can be tested quickly
+and without Java.
 
-The server logs that it is ready; a gateway listens and answers Thrift calls. What else they do is told in the
-environment:
+The server logs that it is ready; a gateway listens and answers Thrift calls. The environment changes what they do:
 
     FAKE_SERVER, FAKE_THRIFT1, FAKE_THRIFT2: `die` (log an error and end), `mute` (never be ready), `stubborn` (ignore
         SIGTERM).

@@ -1,5 +1,5 @@
-"""Stores around a store: one that records calls and can do less, one that fails at a chosen call, one whose clock is
-off.
+"""Stores that wrap a store: one records calls and can support less, one fails at a chosen call, and one has a wrong
+clock.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Mode = Literal["before", "after", "first half", "second half"]
 MODES: tuple[Mode, ...] = ("before", "after", "first half", "second half")
 
 IN_PARTS = frozenset({"put", "delete", "check_and_put_each", "check_and_mutate_many"})
-"""Calls of which some rows may be carried out and others not."""
+"""Calls that may be carried out for only some of their rows."""
 
 READS = frozenset({"get", "get_each", "versions", "scan", "batch", "tables", "families", "regions", "namespaces"})
 
@@ -55,7 +55,7 @@ class Call:
 
 
 def failures_of(calls: Sequence[Call]) -> list[tuple[int, Mode]]:
-    """Every call, each with what may be carried out of it when it fails."""
+    """Every call with each part of it that may be carried out when it fails."""
     return [(at, mode) for at, call in enumerate(calls) for mode in MODES if _applies(call, mode)]
 
 
@@ -66,18 +66,18 @@ def _applies(call: Call, mode: Mode) -> bool:
 
 
 def is_repetition(at: int, mode: Mode) -> bool:
-    """Whether a crash leaves what one at the call before has left: nobody runs on who could make a difference."""
+    """Whether a crash leaves the same contents as a crash at the previous call, because no other program is running."""
     return mode == "before" and at > 0
 
 
 class RecordingStore(ClosingStore):
-    """Hands every call on and records it.
+    """Forwards and records every call.
 
     Args:
-        store: that does the work.
-        limited: without atomic changes of rows, as behind HBase's first Thrift gateway.
-        gated: whether its writes may pass the gate inside their transactions; a limited one's do not.
-        apart: whether it may say that it puts versions apart.
+        store: the wrapped store.
+        limited: whether it lacks atomic changes of rows, as HBase's first Thrift gateway does.
+        gated: whether its writes may pass the gate inside their transactions; in a limited store they do not.
+        apart: whether it may report the capability `versions_apart`.
     """
 
     token_key: bytes | str | None = None
@@ -98,7 +98,7 @@ class RecordingStore(ClosingStore):
 
     @property
     def unobserved(self) -> Store:
-        """What threads of the library use that no test waits for."""
+        """The store for threads of the library for which no test waits."""
         return self.inner
 
     @property
@@ -107,7 +107,7 @@ class RecordingStore(ClosingStore):
         return [call for call in self.calls if call.writes and call.table != "hbmodel"]
 
     def told(self) -> list[str]:
-        """The calls so far, each as its name and table; they are forgotten."""
+        """Returns the calls so far, each as its name and table, and forgets them."""
         told, self.calls = [str(call) for call in self.calls], []
         return told
 
@@ -228,18 +228,18 @@ class RecordingStore(ClosingStore):
 
 
 class Crash(BaseException):
-    """The process is gone: nothing of it runs any more, so nothing may catch this."""
+    """The process has crashed, so nothing may catch this."""
 
 
 class FaultyStore(RecordingStore):
-    """Fails at one call: before it, after it is carried out, or with half of its batch carried out.
+    """Fails at one call: before it, after it was carried out, or after half of its batch was carried out.
 
     Args:
-        store: that does the work.
-        at: number of the call, from 0; None never fails.
-        mode: what is carried out of that call.
-        crash: raise `Crash`; otherwise what a store may raise then.
-        times: how many calls from `at` on fail.
+        store: the wrapped store.
+        at: the number of the call, from 0; with None, no call fails.
+        mode: the part of that call that is carried out.
+        crash: whether to raise `Crash`; otherwise an error that a store may raise.
+        times: the number of calls from `at` on that fail.
         limited: as for `RecordingStore`.
     """
 
@@ -275,7 +275,7 @@ class FaultyStore(RecordingStore):
 
 @frozen
 class ShiftedCell:
-    """A cell whose timestamp is off."""
+    """A cell with a shifted timestamp."""
 
     value: bytes
     timestamp: int
@@ -283,7 +283,7 @@ class ShiftedCell:
 
 @frozen
 class ShiftedRow:
-    """A row whose timestamps are off."""
+    """A row with shifted timestamps."""
 
     row: bytes
     columns: dict[bytes, ShiftedCell]
@@ -294,8 +294,8 @@ TIMES = (CLOCK_ROW, b"\x02")
 
 
 class ShiftedStore(RecordingStore):
-    """A store whose server seems to be `ahead` ms ahead of this machine, to whoever reads the time of a cell of its
-    own in the registry.
+    """A store whose server seems to be `ahead` ms ahead of this machine for programs that read the timestamp of their
+    own cell in the registry.
     """
 
     def __init__(self, store: Store, ahead: int) -> None:

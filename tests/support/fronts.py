@@ -1,6 +1,4 @@
-"""Small servers in front of a gateway, or instead of one: an end of TLS, and an HTTP server that always says the
-same.
-"""
+"""Small servers in front of a gateway, or instead of one: a TLS endpoint, and an HTTP server with fixed answers."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ class Front(ABC):
         """Breaks all connections."""
         for client in self._open:
             with suppress(OSError):
-                socket.socket.shutdown(client, socket.SHUT_RDWR)  # also of TLS, without its farewell
+                socket.socket.shutdown(client, socket.SHUT_RDWR)  # also of TLS, without a close message
 
     def close(self) -> None:
         self.cut()
@@ -67,13 +65,13 @@ class Front(ABC):
 
 
 class TlsFront(Front):
-    """Where TLS ends: what comes through it goes on to a gateway in the clear.
+    """A TLS endpoint: forwards the decrypted bytes to a gateway.
 
     Args:
-        holder: whose certificate is shown.
-        target: port of the gateway; None serves nothing after the handshake.
-        clients: the authority of the clients' certificates that are demanded, if any.
-        version: the only version of TLS that is spoken, if not any.
+        holder: the holder of the certificate that is sent.
+        target: the port of the gateway; with None, nothing is served after the handshake.
+        clients: the authority of the required client certificates, or None.
+        version: the only accepted version of TLS, or None for any.
     """
 
     def __init__(
@@ -112,11 +110,11 @@ class TlsFront(Front):
 
 
 class HttpFront(Front):
-    """An HTTP server, with TLS if it has a certificate, whose answers are given.
+    """An HTTP server with given answers; it uses TLS if it has a certificate.
 
     Args:
         answer: makes the bytes of the answer from the head of a request and the beginning of its body.
-        holder: whose certificate is shown, if TLS is spoken.
+        holder: the holder of the certificate, if TLS is used.
     """
 
     def __init__(self, answer: Callable[[str], bytes], holder: Signed | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Gateways in addition to those of a local HBase, started in another way: over HTTP, with TLS, framed, compact."""
+"""Additional gateways of a local HBase, started with other options: HTTP, TLS, framed, compact."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ from tests.support.tested_version import TESTED
 
 @frozen
 class GatewayProcess:
-    """A gateway that runs."""
+    """A running gateway."""
 
     port: int
     process: Process
 
     def freeze(self) -> None:
-        """It stays silent from now on, and its connections stay open."""
+        """From now on the gateway does not answer, but its connections stay open."""
         os.kill(self.process.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """It goes on where it was."""
+        """The gateway continues."""
         os.kill(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """It is killed without a chance to close its connections."""
+        """Kills the gateway, which cannot close its connections."""
         end([self.process], grace=0)
 
 
 Kind = tuple[str, Mapping[str, str]]
-"""`thrift1` or `thrift2`, and its properties."""
+"""A gateway to start: `thrift1` or `thrift2`, and its properties."""
 
 
 @contextmanager
 def more_gateways(
     hbase: LocalHBase, directory: Path, kinds: Mapping[str, Kind], *, timeout: float = 120
 ) -> Iterator[dict[str, GatewayProcess]]:
-    """Starts gateways of an HBase side by side; yields them by the names given.
+    """Starts gateways of an HBase in parallel; yields them by the given names.
 
     Args:
-        hbase: which runs.
-        directory: for their configuration and logs.
-        kinds: what to start, by names of the caller's choice.
-        timeout: seconds until all must answer.
+        hbase: the running HBase.
+        directory: the directory for their configuration and logs.
+        kinds: the gateways to start, by names that the caller chooses.
+        timeout: the number of seconds within which all must answer.
     """
     chosen = choose_ports(list(kinds), given={}, before={})
     java, jars = find_java(), class_path(TESTED, progress=False)

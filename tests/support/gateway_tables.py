@@ -1,4 +1,4 @@
-"""Stores behind a gateway that wait or send as a test wants it; a table of a test module, while its tests run."""
+"""Stores behind a gateway with the waits and sizes that a test needs, and a table for the tests of a module."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def gateway_store(url: str, **arguments: Any) -> GatewayStore:
 
     Args:
         url: the URL.
-        **arguments: what no URL can give: `sizes`, `sleep`.
+        **arguments: arguments that a URL cannot give: `sizes`, `sleep`.
     """
     kind: type[GatewayStore] = Thrift2Store if url.startswith(Thrift2Store.SCHEME) else Thrift1Store
     return kind.from_url(url, **arguments)
 
 
 def short_sleep(seconds: float) -> None:
-    """Waits a millisecond between two tries, however long the wait should be."""
+    """Waits only a millisecond between two tries."""
     time.sleep(min(seconds, 0.001))
 
 
 @contextmanager
 def store_with_table(url: str, table: str, *families: Family) -> Iterator[Any]:
-    """A store with a new table; what an earlier run left, under that name or one that begins with it, is dropped."""
+    """A store with a new table. Tables that an earlier run left, whose names begin with this name, are dropped."""
     with connect(url) as store:
         for left in store.tables():
             if left.startswith(table):
@@ -44,5 +44,5 @@ def store_with_table(url: str, table: str, *families: Family) -> Iterator[Any]:
 
 
 def values(row: Row | None) -> dict[bytes, bytes]:
-    """The cells of a row without their times; none of a row that is absent."""
+    """The cells of a row without their times; empty for an absent row."""
     return {} if row is None else {column: cell.value for column, cell in row.columns.items()}

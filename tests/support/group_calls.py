@@ -1,5 +1,5 @@
-"""Calls that read two objects of a wide row in a group and change both, and calls for the second one, with what they
-leave.
+"""Calls that read two objects of a wide row in a group and change both, and calls for the second object, with the
+contents that they leave.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from tests.support.called_kinds import Kind, Row, State, names
 from tests.support.deeds import Deed, Then, added, object_of, updated, without
 
 AMOUNT = 10**9
-"""What a group moves, more than any number of the calls: no value is one that another object gives up."""
+"""The amount that a group moves. It is larger than all numbers in the calls, so no value equals one that another object
+gives up.
+"""
 
 
 def _grouped(of: Kind) -> bool:
@@ -24,7 +26,7 @@ Change = Callable[[Kind, hb.types.RowGroup, str, int, Any, Any], None]
 
 
 def _within(change: Change) -> Callable[[Kind, hb.Session, str, int], hb.types.RowGroup]:
-    """A group that reads both objects, and leaves the commit to the program."""
+    """A group that reads both objects; the program commits it."""
 
     def make(of: Kind, session: hb.Session, key: str, n: int) -> hb.types.RowGroup:
         group = session.group(of.model, r="r" + key)
@@ -35,7 +37,7 @@ def _within(change: Change) -> Callable[[Kind, hb.Session, str, int], hb.types.R
 
 
 def _again(change: Change) -> Callable[[Kind, hb.Session, str, int], None]:
-    """A group that is repeated upon a conflict."""
+    """A group that is repeated after a conflict."""
 
     def make(of: Kind, session: hb.Session, key: str, n: int) -> None:
         def once(group: hb.types.RowGroup) -> None:
@@ -61,7 +63,7 @@ def _moved(of: Kind, state: State, n: int) -> Then:
 
 
 def _turn(of: Kind, group: hb.types.RowGroup, key: str, n: int, one: Any, other: Any) -> None:
-    """Changes both, whether they are there or not."""
+    """Changes both objects, whether they exist or not."""
     if one is None:
         group.add(object_of(of, key, n, "g"))
     else:
@@ -81,7 +83,7 @@ def _turned(of: Kind, state: State, n: int) -> Then:
 
 
 def _join(of: Kind, group: hb.types.RowGroup, key: str, n: int, one: Any, other: Any) -> None:
-    """Takes the first one into the other."""
+    """Merges the first object into the other one."""
     if one is not None and other is not None:
         group.delete(one)
         group.update(other, m=n, o=one.o)

@@ -1,8 +1,7 @@
-"""HBase's own Java client, in a process of its own: a program that was there before hbmodel writes and reads through
-it.
+"""HBase's own Java client in a separate process, which stands for programs that do not use hbmodel.
 
-Run with the path of a configuration directory, it reads commands from its input, a line of JSON each, and answers each
-with one when it is done:
+Run with the path of a configuration directory, it reads commands from its input, one line of JSON each, and answers
+each with a line of JSON when it is done:
 
     {"do": "create", "table": "t", "family": "d"}
     {"do": "put", "table": "t", "family": "d", "row": "r", "columns": {"a": "text", "b": 5}, "timestamp": 10}
@@ -45,7 +44,7 @@ PATIENT = (
     "hbase.client.meta.read.rpc.timeout",
     "zookeeper.registry.async.get.timeout",
 )
-"""The client's limits of time, in ms."""
+"""The client's timeouts, in ms."""
 
 Cell = tuple[bytes, bytes, int, bytes]
 """Row, `family:qualifier`, timestamp, value."""
@@ -55,7 +54,7 @@ class JavaClient:
     """Sends commands to the program.
 
     Args:
-        process: that runs it.
+        process: the process of the program.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -79,7 +78,7 @@ class JavaClient:
         timestamp: int | None = None,
         family: str = "d",
     ) -> None:
-        """Puts text and ints as `Bytes.toBytes` makes them."""
+        """Puts text and ints as `Bytes.toBytes` encodes them."""
         self.ask("put", table, family=family, row=row, columns=columns, timestamp=timestamp)
 
     def cells(self, table: str) -> Sequence[Cell]:
@@ -101,7 +100,7 @@ def java_client(hbase: Path) -> Iterator[JavaClient]:
             try:
                 yield JavaClient(process)
             finally:
-                if process.poll() is not None:  # it has ended by itself: what it said last is the reason
+                if process.poll() is not None:  # it has ended by itself: its last output is the reason
                     log.seek(0)
                     sys.stderr.write(log.read().decode(errors="replace"))
                 process.kill()
@@ -173,7 +172,7 @@ def main(configuration: str) -> None:
 
     def compact(admin: Any, name: Any) -> None:
         admin.majorCompact(name)
-        time.sleep(1)  # it is begun by then
+        time.sleep(1)  # it has begun by then
         while str(admin.getCompactionState(name)) != "NONE":
             time.sleep(0.1)
 
@@ -187,7 +186,7 @@ def main(configuration: str) -> None:
         admin.cloneSnapshot(snapshot, TableName.valueOf(jpype.JString(to)))
         admin.deleteSnapshot(snapshot)
 
-    # The configuration is that of the gateways, which give up soon; a busy machine is slower than that.
+    # The configuration of the gateways has short timeouts, which a busy machine may exceed.
     patient = jpype.JClass("org.apache.hadoop.hbase.HBaseConfiguration").create()
     for name in PATIENT:
         patient.set(name, "60000")

@@ -1,4 +1,4 @@
-"""A clock that measures the leases of sessions, and that tests move."""
+"""A clock for the leases of sessions that tests control."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LeaseClock:
         self._now = 1_000_000
 
     def move(self, seconds: float) -> None:
-        """Lets a number of seconds pass."""
+        """Moves the clock by a number of seconds."""
         self._now += round(1000 * seconds)
 
     def cache(self, lease: float = LEASE) -> BindingCache:

@@ -1,5 +1,5 @@
-"""What `make test` leaves out and `make test-all` runs: what other tests of the default suite, or an earlier run,
-have already shown.
+"""The tests that `make test` leaves out and `make test-all` runs: tests whose results follow from other tests of the
+default suite, or from an earlier run.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ PROVEN = frozenset({"embedded", "thrift1", "thrift2"})
 """Stores that the conformance suite compares with the one in memory."""
 
 OF_STORES = frozenset({"conformance", "store"})
-"""Folders whose tests say what each kind of store does."""
+"""Folders whose tests specify the behaviour of each kind of store."""
 
 SAMPLES = frozenset({"test_protocol_unique_build.py", "test_search.py", "test_sweeps.py"})
-"""The modules of the model checker whose tests depend on nothing but the code that has a fingerprint."""
+"""The modules of the model checker whose tests depend only on the code in the fingerprint."""
 
 
 def mark_left_out(items: Sequence[pytest.Item], is_checked: Callable[[], bool]) -> None:
     """Marks tests as `repeated` or `checked`.
 
-    A test that runs on one of the other stores too is `repeated` on those of which the conformance suite proves that
-    they answer alike, unless it has the marker `every_store`. Samples of the model checker are `checked` if they have
-    passed with the code as it is.
+    If a test runs on several stores, it is `repeated` on the stores that, according to the conformance suite, give the
+    same answers as another store, unless it has the marker `every_store`. Samples of the model checker are `checked` if
+    they have passed with the current code.
     """
     for item in repeated(items):
         item.add_marker(pytest.mark.repeated)
@@ -36,7 +36,7 @@ def mark_left_out(items: Sequence[pytest.Item], is_checked: Callable[[], bool]) 
 
 
 def repeated(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The tests on stores that answer like another one on which the same function runs."""
+    """The tests on stores that give the same answers as another store on which the same function runs."""
     kinds: dict[object, set[str]] = defaultdict(set)
     on = {item: kind for item in items if (kind := _kind(item)) is not None}
     for item, kind in on.items():
@@ -52,7 +52,7 @@ def repeated(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 
 def _kind(item: pytest.Item) -> str | None:
-    """The kind of the store of a test that has a bed."""
+    """The kind of store of a test with a bed."""
     params: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
     return params.get("bed", params.get("atomic_bed"))
 

@@ -1,7 +1,6 @@
-"""Sessions that a test leaves with writes that it did not commit: they are discarded at its end.
+"""Discards, at the end of a test, the sessions that it leaves with uncommitted writes.
 
-When such a session is collected it says in the log what is lost. That may be in the middle of another test, which asks
-what is in the log.
+When such a session is garbage-collected, it logs a warning. This may happen during another test, which checks the log.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _made: WeakSet[hb.Session] = WeakSet()
 
 
 def watch_sessions() -> None:
-    """Takes care of every session that is made from now on."""
+    """Tracks every session that is created from now on."""
     make = hb.Session.__init__
 
     @wraps(make)
@@ -29,7 +28,7 @@ def watch_sessions() -> None:
 
 
 def discard_left() -> None:
-    """Discards what the sessions that are there have not committed."""
+    """Discards the uncommitted writes of the sessions that still exist."""
     for session in list(_made):
         with suppress(hb.SessionError):  # a thread that the test has left still uses it
             session.discard()

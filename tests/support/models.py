@@ -1,4 +1,4 @@
-"""Models that several test modules write and read."""
+"""Models that several test modules use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def day(number: int) -> datetime:
-    """A moment some days after the first of March."""
+    """A time some days after the first of March."""
     return DAY + timedelta(days=number)
 
 
@@ -35,14 +35,14 @@ class Order:
 def order(
     number: int, state: str = "new", *, customer: int = 1, amount: int | None = None, note: str | None = None
 ) -> Order:
-    """An order; its number says its day too."""
+    """An order; its number also determines its day."""
     price = None if amount is None else Decimal(amount)
     return Order(customer=customer, at=day(number), number=number, state=state, amount=price, note=note)
 
 
 @hb.model(table="samples", family="d")
 class Sample:
-    """Frozen, without indexes: no system cells, the server's time, the last text field of the key raw."""
+    """Frozen, without indexes: no system cells, the server's time, and the last text field of the key in raw form."""
 
     station: hb.Key[str] = hb.key()
     label: hb.Key[str] = hb.key()
@@ -93,7 +93,7 @@ class Fact:
 
 @hb.model(table="people", family="p")
 class Person:
-    """Two families, one of them only for a counter and a long text; the index holds two fields that change apart."""
+    """Two families, one only for a counter and a long text; the index has two fields that change independently."""
 
     name: hb.Key[str] = hb.key()
     city: hb.Column[str | None] = hb.column("c", default=None)
@@ -147,7 +147,7 @@ def declare_thing(
     """A model for random operations: text that needs escaping, None and descending fields in keys and indexes.
 
     Args:
-        table: its name.
+        table: the name of its table.
         salt: of the primary table.
         index_salt: of one of the index tables.
         immutable: whether rows never change.

@@ -1,7 +1,7 @@
-"""A program that gives names ids and takes ids of a sequence until it is killed: `python -m tests.support.names_writer
-URL SEED`.
+"""A program that assigns ids to names and takes ids from a sequence until it is killed: `python -m
+tests.support.names_writer URL SEED`.
 
-It prints every id before it goes on: `name id` of a name, `- id` of the sequence.
+It prints every id before it continues: `name id` of a name, `- id` of the sequence.
 """
 
 from __future__ import annotations

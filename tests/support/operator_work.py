@@ -1,8 +1,8 @@
-"""Calls of two programs for one row while an operator works on an index of its table, or moves its objects to another
+"""Calls of two programs for one row, while an operator works on an index of its table or moves its objects to another
 table.
 
-All clocks are one, which moves with the requests and with the pauses that the programs make. So a program may stop for
-any time between two of its requests: the operator waits out the leases meanwhile.
+There is a single clock, which moves with the requests and the pauses of the programs. So a program may pause for any
+time between two of its requests, while the operator waits until leases end.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ CLOCKED = (
 
 
 class PausedStore(SteppedStore):
-    """Lets programs stop after each of their requests; the server's clock is the only one.
+    """Lets programs pause after each of their requests; the server's clock is the only clock.
 
-    A program counts its lease before a request, so a stop after one is a stop of the program, and no request that is
-    under way.
+    A program measures its lease from before a request. So a pause after a request is a pause of the program, not of a
+    request in progress.
     """
 
     CLOCK_BOOTTIME = 7
@@ -44,7 +44,7 @@ class PausedStore(SteppedStore):
         answer = self._at_once(call, apply)
         if call.writes:
             self.now += 1  # the store's own pause
-        if self.turns is not None and TRANSACTION.get() is None:  # nobody else can write before a transaction ends
+        if self.turns is not None and TRANSACTION.get() is None:  # no other program can write before a transaction ends
             self.turns.wait()
         return answer
 
@@ -71,14 +71,14 @@ class PausedStore(SteppedStore):
 
 @frozen(eq=False)
 class Work:
-    """What an operator does.
+    """The work of an operator.
 
     Attributes:
         name: of it.
-        kind: what programs declare.
-        before: what was declared when the table was made.
-        run: does it.
-        after: what is declared when it is done.
+        kind: the kind of model that programs declare.
+        before: the kind that was declared when the table was created.
+        run: does the work.
+        after: the kind that is declared when the work is done.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Work:
 
 
 def _build(store: hb.Store, of: Kind) -> None:
-    for _ in range(3):  # one that meets a unique value under both keys of a moving object is to be called again
+    for _ in range(3):  # a call that finds a unique value under both keys of a moving object must be repeated
         if hb.indexes.build_index(store, of.model, "by_m").readable:
             return
     raise AssertionError("the index cannot be read")
@@ -141,11 +141,11 @@ MOVED: Mapping[str, Mapping[str, Any]] = {
     "covering": {"index": "covering", "null": None, "version": True},
     "families": {"index": "m", "null": None, "version": True, "family": "x"},
 }
-"""Models whose objects are moved to another table while programs run: those with a version."""
+"""The models whose objects move to another table while programs run: the versioned models."""
 
 
 def works() -> Mapping[str, Work]:
-    """Every work, for every kind of model."""
+    """All work, for every kind of model."""
     found: dict[str, Work] = {}
     for name, options in OPTIONS.items():
         of, bare = kind(f"beside_{name}", **options), kind(f"beside_{name}", **{**options, "index": ""})
@@ -169,14 +169,14 @@ WORKS = works()
 
 @frozen(eq=False)
 class Place:
-    """A new store with the table of one work."""
+    """A new store with the table for one piece of work."""
 
     work: Work
     store: PausedStore
 
     @classmethod
     def of(cls, work: Work, *, distinct: bool, limited: bool = False, gated: bool = False) -> Place:
-        """A new store; a limited one changes no row atomically, and on a gated one nobody waits for writers."""
+        """A new store. A limited store changes no row atomically, and on a gated store no change waits for writers."""
         store = PausedStore(distinct=distinct, limited=limited, gated=gated)
         hb.create_tables(store, work.before.model, create_external=True)
         return cls(work, store)
@@ -189,8 +189,8 @@ class Place:
         schedule: Schedule,
         crash: tuple[int, int] | None = None,
     ) -> Result:
-        """Makes two calls at once, while the operator works; `number` must be new, since the key and the values come
-        from it.
+        """Makes two calls at the same time, while the operator works. `number` must be new, since it determines the key
+        and the values.
         """
         of, key, base = self.work.kind, f"{number:07}", 10 * number
         errors: list[Any] = [None, None, None]

@@ -1,4 +1,4 @@
-"""Orders in a store, and what tests ask about them."""
+"""Orders in a store, and the queries of tests about them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a run of pytest came to, test by test: a plugin that records it in a file, and the reader of that file.
+"""The outcome of each test of a pytest run: a plugin that records the outcomes in a file, and a reader of that file.
 
-Load the plugin with the options of `recorded_in`, which the workers of pytest-xdist need not be told.
+Load the plugin with the options of `recorded_in`. Workers of pytest-xdist do not need them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ ORDER = ("passed", "skipped", "failed")
 
 @frozen
 class Outcomes:
-    """The record of a run that came to its end.
+    """The record of a finished run.
 
     Attributes:
         exit_status: pytest's own.
-        collected: how many tests were to run.
+        collected: the number of collected tests.
         tests: one of `ORDER` for each test that ran, by node id.
-        uncollected: what could not be collected.
+        uncollected: the node ids that could not be collected.
     """
 
     exit_status: int
@@ -41,7 +41,7 @@ class Outcomes:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every test ran, and nothing but tests failed."""
+        """Whether every test ran, and only tests failed."""
         expected = pytest.ExitCode.TESTS_FAILED if self.failed else pytest.ExitCode.OK
         return self.exit_status == expected and not self.uncollected and len(self.tests) == self.collected
 
@@ -55,7 +55,7 @@ def outcomes_of(command: Sequence[str], record: Path) -> Outcomes | None:
     """Runs a command that runs pytest with these options.
 
     Returns:
-        What it recorded; nothing if pytest did not start or was killed, or if the command failed for another reason.
+        The record; None if pytest did not start or was killed, or if the command failed for another reason.
     """
     record.unlink(missing_ok=True)
     status = subprocess.run(command, check=False).returncode

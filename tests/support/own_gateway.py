@@ -1,4 +1,4 @@
-"""A Thrift gateway in this process: Python functions answer its calls, so that a test decides what HBase says."""
+"""A Thrift gateway in this process. Python functions answer its calls, so a test determines HBase's answers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def own_gateway(service: Any, **answers: Callable[..., Any]) -> Iterator[int]:
 
     Args:
         service: the Thrift service, as thriftpy2 generated it.
-        **answers: a function for each call that is expected, of its arguments in order. What it raises is answered as
-            HBase's gateways do: an exception that the call declares is passed on, any other is an "internal error".
+        **answers: for each expected call, a function of its arguments in order. Exceptions are answered as by HBase's
+            gateways: an exception that the call declares is passed on, and any other becomes an "internal error".
     """
     workers: list[threading.Thread] = []
 
@@ -54,7 +54,7 @@ def _serve(connection: socket.socket, service: Any, answers: dict[str, Callable[
 
 
 class _Processor(TProcessor):
-    """Answers what a call does not declare as an internal error, and keeps the connection."""
+    """Answers exceptions that a call does not declare with an internal error, and keeps the connection."""
 
     def process(self, iprot: Any, oprot: Any) -> None:
         api, number, result, call = self.process_in(iprot)

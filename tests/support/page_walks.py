@@ -1,5 +1,5 @@
-"""Walks over the pages of a query or a slice, forwards and backwards as a test draws them, held against a list of
-its items.
+"""Walks over the pages of a query or a slice, forwards and backwards at random, and compares them with a list of its
+items.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import hbmodel as hb
 
 Step = tuple[bool, int]
-"""Whether a page is the one before, and its size."""
+"""A step of a walk: whether it goes to the previous page, and the size of the page."""
 
 MANY = 100
-"""More than the rows that the walks of tests meet."""
+"""A page size larger than the number of rows in any test of walks."""
 
 sizes = st.one_of(*[st.integers(1, 5)] * 3, st.integers(MANY, MANY + 5))
 """Sizes of pages: most are small, so that walks have several pages, and some are above the number of rows."""
@@ -24,7 +24,7 @@ steps = st.lists(st.tuples(st.booleans(), sizes), min_size=1, max_size=8)
 
 
 def neighbour(asked: Any, page: hb.Page[Any] | None, step: Step) -> hb.Page[Any] | None:
-    """The page next to one, the first page for None, and None where there is no page on that side."""
+    """The next or previous page; the first page for None. Returns None if there is no page on that side."""
     backwards, size = step
     found: hb.Page[Any]
     if page is None:
@@ -43,13 +43,13 @@ def neighbour(asked: Any, page: hb.Page[Any] | None, step: Step) -> hb.Page[Any]
 def check_walk(
     asked: Any, expected: Sequence[Any], walk: Sequence[Step], shown: Callable[[Any], Any] = lambda item: item
 ) -> None:
-    """Every page of a walk holds what stands next to the page before it, while nothing is written.
+    """Asserts that each page of a walk has the items next to the page before it, if nothing is written meanwhile.
 
     Args:
         asked: a query or a slice.
-        expected: its items, as `shown` shows them.
-        walk: the steps, of which the first is the first page.
-        shown: what is compared of an item.
+        expected: its items, converted by `shown`.
+        walk: the steps; the first step reads the first page.
+        shown: returns the part of an item that is compared.
     """
     start = stop = 0
     page: hb.Page[Any] | None = None

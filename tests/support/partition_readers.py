@@ -9,7 +9,7 @@ import hbmodel as hb
 
 
 def read_part(url: str, part: hb.types.QueryPartition[Any]) -> tuple[int, list[Any], int]:
-    """The process, the items of a part, and how many it counts."""
+    """The id of the process, the items of a partition, and their count."""
     with hb.connect(url) as store:
         query = hb.Session(store).read_partition(part)
         return os.getpid(), query.all(), query.count()

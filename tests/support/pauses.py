@@ -1,4 +1,4 @@
-"""Programs that stop between two calls to the store while something else happens, once at each call in turn."""
+"""Programs that pause between two calls to the store while something else happens, once after each call."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import hbmodel as hb
 from tests.support.lease_clock import LeaseClock
 
 OPTIONS: dict[str, Any] = {"lease": 60, "longest_call": 0.001, "clock_bound": 0.5, "grace": 30}
-"""The times of a session. Its lease ends in a pause, and at no other time: the clock that measures it stands still
-otherwise.
-"""
+"""The times of a session. Its lease ends only in a pause, because the clock of leases does not move otherwise."""
 
 TIMES = hb.indexes.IndexTimes(**{**OPTIONS, "lease": 0.001})
-"""The times of a build or a drop: as its lease is over by then, the session has as good as waited for it."""
+"""The times of a build or a drop: the lease of the session has ended by then, so the work need not wait for the
+session.
+"""
 
 
 class Pause:
-    """Does something after one call of a session.
+    """Runs a function after one call of a session.
 
     Args:
-        at: after which call, counted from 1.
-        then: what is done.
+        at: the number of that call, counted from 1.
+        then: the function.
 
     Attributes:
-        calls: the number of calls so far.
+        calls: the number of calls until now.
     """
 
     def __init__(self, at: int, then: Callable[[], object]) -> None:
@@ -49,13 +49,14 @@ def at_each_call(
     run: Callable[[hb.Session], Any],
     then: Callable[[hb.Store], object],
 ) -> Iterator[tuple[int, hb.Store, Any]]:
-    """Runs a program on new stores, paused after its first call, then after its second, and so on to its last one.
+    """Runs a program repeatedly, each time on a new store: paused after its first call, then after its second, and so
+    on.
 
     Args:
         lease_clock: measures the leases of the sessions.
-        prepare: makes the tables and rows.
-        run: the program; what it returns or raises is its outcome.
-        then: what happens during the pause.
+        prepare: creates the tables and rows.
+        run: the program; its outcome is its result or its exception.
+        then: the function that runs during the pause.
 
     Yields:
         The number of the call, the store as the program left it, and the outcome.

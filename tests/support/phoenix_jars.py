@@ -1,4 +1,4 @@
-"""The jars of Apache Phoenix, without those of HBase."""
+"""The jars of Apache Phoenix, without the jars of HBase."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TYPES = (
     ("org.apache.phoenix.thirdparty", "phoenix-shaded-guava", "2.1.0"),
     ("joda-time", "joda-time", "2.10.5"),
 )
-"""Those of its types: 8 MB in all."""
+"""The jars for Phoenix's types, 8 MB in all."""
 
 CLIENT = (
     *TYPES,
@@ -24,7 +24,7 @@ CLIENT = (
     ("org.apache.htrace", "htrace-core4", "4.2.0-incubating"),
     ("org.iq80.snappy", "snappy", "0.3"),
 )
-"""Those of its client."""
+"""The jars for Phoenix's client."""
 
 SERVER = (
     *CLIENT,
@@ -32,7 +32,7 @@ SERVER = (
     ("com.jayway.jsonpath", "json-path", "2.9.0"),
     ("org.mongodb", "bson", "4.4.0"),
 )
-"""Those of its client, and of its code in the servers of HBase."""
+"""The jars for Phoenix's client and for its code in the servers of HBase."""
 
 
 def downloaded(jars: Sequence[tuple[str, str, str]], cache: Path) -> list[Path]:
@@ -40,7 +40,7 @@ def downloaded(jars: Sequence[tuple[str, str, str]], cache: Path) -> list[Path]:
 
     Args:
         jars: group, artifact and version of each.
-        cache: the directory for them.
+        cache: the directory for the jars.
     """
     from jgo.config import GlobalSettings
     from jgo.maven import MavenContext, PythonResolver

@@ -1,5 +1,5 @@
-"""Rows as Apache Phoenix writes them: its own client compiles `UPSERT`s, without a server, and says which cells they
-put.
+"""Rows as Apache Phoenix writes them: its own client compiles `UPSERT`s without a server, and returns the cells that
+they put.
 """
 
 from __future__ import annotations

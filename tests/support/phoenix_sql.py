@@ -1,4 +1,4 @@
-"""Apache Phoenix's SQL: an HBase whose servers have its classes, and its JDBC driver in a process of its own.
+"""Apache Phoenix's SQL: an HBase whose servers have its classes, and its JDBC driver in a separate process.
 
 Run with the port of ZooKeeper, a configuration directory and a directory of jars, this module reads requests from its
 input, a line of JSON each: a statement, and a list of rows of values to bind. It executes the statement for each row,
@@ -41,7 +41,7 @@ PROPERTIES = {
 
 @frozen
 class Moment:
-    """A time that is bound as another type than `TIMESTAMP`, which Phoenix does not compare with a `DATE` or `TIME`.
+    """A time that is bound as `DATE` or `TIME`, because Phoenix does not compare these with a `TIMESTAMP`.
 
     Attributes:
         kind: `Date` or `Time`.
@@ -61,7 +61,7 @@ class PhoenixSql:
     Values are None, bool, int, float, str, bytes, Decimal, and datetime or `Moment`. Times are answered as datetime.
 
     Args:
-        process: that runs it.
+        process: the process of the driver.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -140,7 +140,7 @@ def hbase_with_phoenix(directory: Path) -> Iterator[tuple[LocalHBase, PhoenixSql
                 try:
                     yield hbase, PhoenixSql(process)
                 finally:
-                    if process.poll() is not None:  # it has ended by itself: what it said last is the reason
+                    if process.poll() is not None:  # it has ended by itself: its last output is the reason
                         log.seek(0)
                         sys.stderr.write(log.read().decode(errors="replace"))
                     process.kill()

@@ -48,7 +48,7 @@ class Proxy:
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def refuse(self) -> None:
-        """Stops accepting connections; those that exist go on."""
+        """Stops accepting connections; existing connections continue."""
         if self._listener is not None:
             with suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)
@@ -63,7 +63,7 @@ class Proxy:
             link.close()
 
     def cut_one(self) -> None:
-        """Breaks one of the connections now, whichever."""
+        """Breaks any one of the connections now."""
         with self._lock:
             self._links = [link for link in self._links if link.open]
             if not self._links:
@@ -72,34 +72,34 @@ class Proxy:
         link.close()
 
     def open_links(self) -> int:
-        """How many connections there are."""
+        """The number of open connections."""
         with self._lock:
             return sum(link.open for link in self._links)
 
     def falls_to(self, count: int) -> bool:
-        """Whether there are no more connections than that, or will be soon."""
+        """Whether there are, or soon will be, at most this many connections."""
         return comes_true(lambda: self.open_links() <= count)
 
     def cut_after_reply_bytes(self, count: int) -> None:
-        """Forwards so many more bytes of replies, then breaks the connection that they came on, once."""
+        """Forwards this many more bytes of replies, and then breaks their connection, once."""
         self._cut_after = count
 
     @property
     def has_cut(self) -> bool:
-        """Whether the cut that `cut_after_reply_bytes` ordered is done."""
+        """Whether the cut that `cut_after_reply_bytes` requested was made."""
         return self._cut_after is None
 
     def on_call(self, method: str, *reactions: str) -> None:
-        """What to do at the next calls of a method, one after the other.
+        """Sets the reactions to the next calls of a method, one after the other.
 
         `"lose"` breaks the connection before the call reaches the gateway; `"cut"` lets the gateway carry it out and
-        breaks the connection when the reply comes; `"mute"` forwards the call and keeps back everything the gateway
-        says; `"last"` delivers the reply, breaks the connection and accepts no other; `"pass"` does nothing.
+        breaks the connection when the reply comes; `"mute"` forwards the call and holds back all replies of the
+        gateway; `"last"` delivers the reply, breaks the connection and accepts no other; `"pass"` does nothing.
         """
         self._reactions[b"\x80\x01\x00\x01" + struct.pack(">i", len(method)) + method.encode()] = list(reactions)
 
     def calls(self) -> list[str]:
-        """The methods called, in order within each connection, connections one after the other."""
+        """The called methods, connection by connection, each in order."""
         found = []
         for link in self._every_link:
             for length, name in _MESSAGE.findall(bytes(link.requests)):
@@ -113,7 +113,7 @@ class Proxy:
         ]
 
     def saw(self, count: int, method: str) -> bool:
-        """Whether a method was called so often, or will be soon: some requests are sent without waiting."""
+        """Whether a method was called this often, or will be soon: some requests are sent without waiting."""
         return comes_true(lambda: self.calls().count(method) >= count)
 
     def forget(self) -> None:
@@ -163,7 +163,7 @@ class Proxy:
         return None
 
     def _allowance(self, size: int) -> int | None:
-        """How many of so many bytes of replies may pass before the cut; None when all may."""
+        """How many of the given bytes of replies may pass before the cut; None if all may."""
         with self._lock:
             if self._cut_after is None:
                 return None
@@ -228,7 +228,7 @@ class Link:
         return allowed is None
 
     def close(self) -> None:
-        """Breaks the connection, from any thread; the sockets are closed by the one that waits for them."""
+        """Breaks the connection, from any thread; the thread that waits for the sockets closes them."""
         self.open = False
         for side in (self._client, self._gateway):
             with suppress(OSError):

@@ -22,7 +22,7 @@ ELEMENTS: Mapping[type, st.SearchStrategy[Any]] = {
     int: st.integers(-1, 2),
     str: st.sampled_from(["", "a", "b", "ab", "\0", "ü", "a\0b"]),
 }
-"""Few elements, so that rows share them: empty text and 00 among them."""
+"""A few elements, so that rows share them, including empty text and 00."""
 
 
 @frozen
@@ -35,7 +35,7 @@ class Collection:
 
 @st.composite
 def collections(draw: st.DrawFn) -> Collection:
-    """Lists, sets and tuples, of elements that may be None; often empty, often with an element twice."""
+    """Lists, sets and tuples whose elements may be None; they are often empty, and often contain an element twice."""
     kind = draw(st.sampled_from(list(ELEMENTS)))
     made = st.lists(ELEMENTS[kind], max_size=4) | st.lists(ELEMENTS[kind], min_size=2, max_size=4)
     with_none = st.lists(ELEMENTS[kind] | st.none(), max_size=4)  # in lists and tuples only: the codec sorts sets
@@ -57,7 +57,7 @@ def empty_of(hint: Any) -> Any:
 
 
 def shape(value: Any) -> int | None:
-    """A small number that any value has, the same for equal ones; None for None and for what has nothing in it."""
+    """A small number for any value, the same for equal values; None for None and for empty values."""
     if isinstance(value, Enum):
         return shape(value.value)
     if isinstance(value, str | bytes | list | set | frozenset | tuple):
@@ -88,7 +88,7 @@ COMPUTED_POOLS: Mapping[str, list[Any]] = {"p": [None, 0, 1, 2], "q": [[], [0], 
 
 @frozen
 class _Fields:
-    """The fields of a model that is being made, as predicates are read back with."""
+    """The fields of a model that is being created, for reading predicates back."""
 
     model: Any
     table: str = "t"

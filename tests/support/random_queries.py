@@ -1,5 +1,5 @@
-"""Hypothesis strategies for whole models, their rows and queries over them, each predicate with what Python makes of
-it.
+"""Hypothesis strategies for whole models, their rows and queries over them; each predicate comes with an equivalent
+Python function.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STRUCTURED = hb.Json(list[int])
 COLUMN_CODECS = (*KEY_CODECS, STRUCTURED, hb.Text, hb.Bytes, hb.Text, hb.codecs.Int8)
 
 ORDERED_CODECS = tuple(codec for codec in KEY_CODECS if codec.order and codec.raw_order)
-"""Codecs whose order bytes keep wherever they stand."""
+"""Codecs whose bytes keep the order at any place of a key."""
 
 ROUNDING_CODECS = tuple(codec for codec in KEY_CODECS if unit_of(codec) > 1)
 """Codecs that round."""
@@ -56,7 +56,7 @@ DESCENDING_CODECS = tuple(codec for codec in KEY_CODECS if codec.order == "desce
 """Codecs that store the largest value first."""
 
 QUALIFIERS = ("a", "b", "x'y", "0", "ü", "a b", "z:z", "'", "\0")
-"""Aliases, some of which a filter string must escape."""
+"""Aliases, some of which must be escaped in a filter string."""
 
 
 @cache
@@ -71,9 +71,9 @@ class RandomModel:
 
     Attributes:
         model: the class.
-        pools: of the stored fields.
-        computed: of the computed ones.
-        wheres: by index, whether a row satisfies the condition of a partial one.
+        pools: the values of the stored fields.
+        computed: the values of the computed fields.
+        wheres: for each partial index, a test whether a row satisfies its condition.
     """
 
     model: Any
@@ -87,7 +87,7 @@ class RandomModel:
         return hb.schema.schema_of(self.model)
 
     def expression(self, name: str) -> Any:
-        """The field as it stands on the class."""
+        """The field as an attribute of the class."""
         return getattr(self.model, name)
 
     def value(self, values: Values, name: str) -> Any:
@@ -137,11 +137,12 @@ def models(
     wide: bool = False,
     columns: Sequence[hb.Codec[Any]] = COLUMN_CODECS,
 ) -> RandomModel:
-    """A model of any layout: codecs (these), directions, None, salts, defaults, families, a flag, indexes of any kinds.
+    """A model of any layout, with the given codecs: directions, None, salts, defaults, families, a flag, indexes of any
+    kind.
 
-    With `versions` some have a version: their rows always have system cells, and their values have it too. With
-    `covering` it is immutable or versioned, without a random salt, and its indexes, at least one, cover columns. With
-    `wide` some have key fields in the qualifier, a split field, a constant row or a kind.
+    With `versions` some models have a version: their rows always have system cells, and their values include the
+    version. With `covering` it is immutable or versioned, without a random salt, and its indexes, at least one, cover
+    columns. With `wide` some have key fields in the qualifier, a split field, a constant row or a kind.
     """
     body: dict[str, Any] = {}
     hints: dict[str, Any] = {}
@@ -266,14 +267,16 @@ def models(
 
 @attrs.frozen
 class StoredObject:
-    """A row as it lies in a table: its values as they read, its row key and its cells; some cells may be missing."""
+    """A stored row: its values in the form that a read returns, its row key and its cells, some of which may be
+    missing.
+    """
 
     values: Values
     row: bytes
     cells: Mapping[bytes, bytes]
 
     def read(self, columns: Sequence[bytes]) -> Row | None:
-        """What a scan of these columns or families sees of it."""
+        """The part of the row that a scan of these columns or families returns."""
         found = {
             c: StoredCell(v, 1)
             for c, v in sorted(self.cells.items())
@@ -286,7 +289,7 @@ class StoredObject:
 def stored_objects(
     draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: int = 8, blanks: bool = False
 ) -> list[StoredObject]:
-    """Objects with different keys, as this library or, where a default allows it, an older program wrote them.
+    """Objects with different keys, written as by this library or, if a default allows it, as by an older program.
 
     With `blanks` some cells are empty, as a full write of a dead row leaves what another program wrote.
     """
@@ -344,9 +347,7 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 def leaves(
     draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequence[str] = ()
 ) -> tuple[Predicate, Oracle]:
-    """A condition on one field (any, or the one named), of some kinds only, most often about a value that some rows
-    have.
-    """
+    """A condition of the given kinds on one field (the named one, or any), usually with a value that some rows have."""
     if name is None:
         name = draw(st.sampled_from([*of.pools, *of.computed]))
     element = element_of(of.schema.by_name[name.removesuffix("[]")])
@@ -365,7 +366,7 @@ def leaves(
         kinds += ["none", "not none"]
     kind = draw(st.sampled_from([kind for kind in kinds if kind in only] or kinds))
 
-    given = given_as(draw, field.codec, value)  # what the field rounds is equal to it, and before or after it as it is
+    given = given_as(draw, field.codec, value)  # equal to its rounded value, but ordered by its exact one
 
     def read(values: Values) -> Any:
         return of.value(values, name)
@@ -399,7 +400,7 @@ def leaves(
 
 @st.composite
 def elements(draw: st.DrawFn, of: RandomModel, name: str) -> tuple[Predicate, Oracle]:
-    """A condition on the elements of a collection: one of them, one of several, or all of several."""
+    """A condition on the elements of a collection: it contains one element, one of several, or all of several."""
     element = element_of(of.schema.by_name[name])
     assert element is not None
     held = {one for value in (of.pools[name] if name in of.pools else of.computed[name]) for one in value or ()}
@@ -415,7 +416,7 @@ def elements(draw: st.DrawFn, of: RandomModel, name: str) -> tuple[Predicate, Or
 
 @cache
 def beyond(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
-    """Bounds that a codec need not be able to store: below and above its values, and between them."""
+    """Bounds that a codec may be unable to store: below and above its values, and between them."""
     if isinstance(codec, hb.codecs.Reversed | hb.codecs.DigestPrefixed):
         return beyond(codec.codec)
     if isinstance(codec, hb.codecs.NonEmpty):
@@ -475,7 +476,9 @@ def trees(draw: st.DrawFn, of: RandomModel, names: Sequence[str], depth: int = 3
 
 @st.composite
 def keysets(draw: st.DrawFn, of: RandomModel, names: Sequence[str]) -> tuple[Predicate, Oracle]:
-    """What is behind some values of fields: the first one bounded, or equal and the next one bounded, and so on."""
+    """The condition for rows after some values of fields: the first field is bounded, or it is equal and the next one
+    is bounded, and so on.
+    """
     taken = names[: draw(st.integers(1, len(names)))]
     bounds = [draw(leaves(of, name, tuple(COMPARISONS))) for name in taken]
     equals = [draw(leaves(of, name, ("=", "none"))) for name in taken]
@@ -502,7 +505,7 @@ def branches(predicate: Predicate) -> list[list[Predicate]]:
 
 @st.composite
 def conditions(draw: st.DrawFn, of: RandomModel) -> tuple[list[Predicate], Oracle]:
-    """What `where` is given: conditions on the leading fields of some key, then a range, and any others."""
+    """The arguments of `where`: conditions on the leading fields of a key, then a range, and any other conditions."""
     found: list[tuple[Predicate, Oracle]] = []
     several = [index for index in of.schema.indexes.values() if any(name.endswith("[]") for name in index.fields)]
     index = draw(st.sampled_from([*paths(of.schema), *several]))
@@ -514,7 +517,7 @@ def conditions(draw: st.DrawFn, of: RandomModel) -> tuple[list[Predicate], Oracl
     names = tuple(name for name in names if name not in asked)
     if asked and draw(st.booleans()):
         names = ()
-    # of what stands in the qualifier, whatever the row
+    # on the fields in the qualifier, in any row
     if index is None and of.schema.wide is not None and draw(st.booleans()):
         names = names[draw(st.integers(0, len(names) - 1)) :]
     fixed = draw(st.integers(0, len(names)))
@@ -532,7 +535,7 @@ def paths(schema: TableSchema) -> list[Index | None]:
 
 
 def stored_keys(schema: TableSchema, index: Index | None, obj: StoredObject) -> Sequence[bytes]:
-    """Where an object, or each of its entries in an index, lies."""
+    """The places of an object, or of each of its entries in an index."""
     return (obj.row,) if index is None else KeyMapper(schema).entries(index, obj.values, obj.row)
 
 

@@ -39,5 +39,5 @@ def written(draw: st.DrawFn, of: RandomModel) -> RecordingStore:
 
 
 def plain_of(obj: Any) -> dict[str, Any]:
-    """The values of an object, as they compare."""
+    """The values of an object in a form that can be compared."""
     return {name: plain(value) for name, value in vars(obj).items()}

@@ -1,5 +1,5 @@
-"""HBase's rules for versions, tombstones, lives and compactions, written down as plainly as can be: every cell ever put
-is kept and each read looks at all of them. Slow, without filters, and only for comparing.
+"""HBase's rules for versions, tombstones, TTLs and compactions in the simplest form: every cell that was ever put is
+kept, and each read examines all of them. It is slow, has no filters, and is only for comparison.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ReferenceStore:
         return version.ttl is not None and version.timestamp + version.ttl < self.now
 
     def alive(self, row: bytes, column: bytes) -> list[Version]:
-        """What could be read, newest first."""
+        """The readable versions, newest first."""
         versions = sorted(
             self.cells.get((row, column), ()), key=lambda version: (version.timestamp, version.arrival), reverse=True
         )
@@ -131,7 +131,7 @@ class ReferenceStore:
         self.change(mutations, self.now)
 
     def change(self, mutations: Sequence[Put | Delete], put_time: int) -> None:
-        """Atomically: what is put twice at one time is there once."""
+        """Applies the mutations atomically: a cell that is put twice at the same time is stored once."""
         before = self.arrivals
         for mutation in mutations:
             self.mutate(mutation, put_time)
@@ -173,7 +173,7 @@ class ReferenceStore:
         return value
 
     def modify_family(self, table: str, family: Family) -> None:
-        """Nothing else happens: cells that a read did not see because of the old options are seen with the new ones."""
+        """Cells that were invisible because of the old options may become visible with the new ones."""
         changed = {
             name: value for name, value in asdict(family).items() if value is not None and name != "configuration"
         }
@@ -182,7 +182,7 @@ class ReferenceStore:
         self.families = [evolve(each, **changed) if each.name == family.name else each for each in self.families]
 
     def compact(self) -> None:
-        """A major compaction, as `MajorCompactionScanQueryMatcher` and `ScanWildcardColumnTracker` do it."""
+        """A major compaction, by the rules of `MajorCompactionScanQueryMatcher` and `ScanWildcardColumnTracker`."""
         for row, column in list(self.cells):
             kept: list[Version] = []
             for version in self.alive(row, column):

@@ -1,4 +1,4 @@
-"""A second region server beside the one of a local HBase, which can be stopped without its master and ZooKeeper."""
+"""A second region server of a local HBase, which can be stopped without stopping the master and ZooKeeper."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MASTER, _REGION_SERVER = "org.apache.hadoop.hbase.master.HMaster", "org.apache.
 
 @frozen
 class RegionServer:
-    """A region server that runs."""
+    """A running region server."""
 
     hbase: LocalHBase
     port: int
@@ -42,13 +42,13 @@ class RegionServer:
     timeout: float
 
     def freeze(self) -> None:
-        """It answers no more, and its connections stay open."""
+        """From now on the server does not answer, but its connections stay open."""
         os.kill(self.process.pid, signal.SIGSTOP)
 
     def table_on_both(self, family: Family, splits: list[bytes]) -> tuple[str, bytes]:
         """A new table with regions on both servers: its name, and a row of a region on this one."""
         deadline = time.monotonic() + self.timeout
-        # Only the second gateway creates regions, and only the first tells their servers.
+        # Only the second gateway creates regions, and only the first one returns their servers.
         with Thrift2Store.from_url(self.hbase.thrift2_url) as store, Thrift1Store.from_url(self.hbase.url) as first:
             while time.monotonic() < deadline:
                 table = f"on_both_{uuid4().hex[:8]}"
@@ -58,18 +58,18 @@ class RegionServer:
                 here = [region.startKey or b"" for region in regions if region.port == self.port]
                 if 0 < len(here) < len(regions):
                     return table, here[0] + b"x"
-                time.sleep(0.5)  # the master does not know of the server yet
+                time.sleep(0.5)  # the master does not know the server yet
         raise AssertionError("no table has regions on both servers")
 
 
 @contextmanager
 def second_region_server(hbase: LocalHBase, directory: Path, *, timeout: float = 120) -> Iterator[RegionServer]:
-    """Starts it, and ends it afterwards.
+    """Starts the region server, and stops it afterwards.
 
     Args:
-        hbase: which runs.
-        directory: for its configuration and logs.
-        timeout: seconds until it must answer, and until tables come to it.
+        hbase: the running HBase.
+        directory: the directory for its configuration and logs.
+        timeout: the number of seconds within which it must answer, and must receive regions.
     """
     ports = {**hbase.ports, "regionserver": choose_ports(["second"], given={}, before={})["second"]}
     settings = Settings(server_heap="512m", properties=LONG_SESSIONS)
@@ -81,7 +81,7 @@ def second_region_server(hbase: LocalHBase, directory: Path, *, timeout: float =
     (directory / "conf" / "log4j.properties").write_text(LOG4J_PROPERTIES)
     java, *rest = command(SERVER, directory, settings, ports, find_java())
     process = spawn(
-        # The mark of the HBase, too: its watchdog ends this process if the tests are killed.
+        # With the mark of the HBase, its watchdog also ends this process if the tests are killed.
         [java, mark(hbase.directory), *(_REGION_SERVER if part == _MASTER else part for part in rest)],
         environment={
             **os.environ,

@@ -1,4 +1,4 @@
-"""Writes to be interrupted, and what must hold of a store whatever interrupted them."""
+"""Writes that tests interrupt, and the conditions that a store must then satisfy."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Scenario:
     """Writes to one model.
 
     Attributes:
-        model: of the objects.
-        seed: what is there before.
+        model: the model of the objects.
+        seed: the objects that exist before.
         steps: the writes; all of them are one commit.
         atomic: whether a step needs atomic changes of rows.
-        lone_delete: whether a row is deleted alone, which atomic changes of rows make one call.
-        at_once: whether the steps run at their call.
+        lone_delete: whether a single row is deleted, which is one call if rows change atomically.
+        at_once: whether the steps run immediately, not at the commit.
     """
 
     model: type[Any]
@@ -51,8 +51,8 @@ class Scenario:
         return session.commit()
 
     def states(self, store: hb.Store) -> list[dict[Any, Any]]:
-        """What there is before the first step and after each one, the seed being written; carries the steps out one
-        by one.
+        """Carries out the steps one by one; returns the contents before the first step and after each step. The seed
+        must be written.
         """
         found = [objects(store, self.model)]
         for step in self.steps:
@@ -73,12 +73,12 @@ def objects(store: hb.Store, model: type[Any]) -> dict[Any, Any]:
 
 
 def check_queries(store: hb.Store, model: type[Any], extra: Iterable[Any] = ()) -> None:
-    """Every index query must answer what a look at every row of the primary table does.
+    """Asserts that every index query gives the same answer as a check of every row of the primary table.
 
     Args:
-        store: that holds the rows.
-        model: of the objects.
-        extra: objects whose values are asked for too.
+        store: the store with the rows.
+        model: the model of the objects.
+        extra: objects whose values are queried too.
     """
     session = hb.Session(store)
     rows = list(objects(store, model).values())
@@ -106,7 +106,7 @@ def _place(index: Index, obj: Any) -> Any:
 
 
 def check_exact(store: hb.Store, model: type[Any]) -> None:
-    """Index tables must hold just what a rebuild from the primary table would put there, beside marks of covering
+    """Asserts that index tables contain exactly the entries that a rebuild would put, apart from marks of covering
     indexes.
     """
     schema = hb.schema.schema_of(model)

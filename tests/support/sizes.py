@@ -1,4 +1,4 @@
-"""Sizes so small that a few cells and rows have the seams of many."""
+"""Sizes so small that a few cells and rows already need several pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hbmodel.store.wide.page_sizes import PageSizes
 
 
 def pages_of(*cells: int) -> PageSizes:
-    """Pages with these numbers of cells: the first, the second, and so on; the same for reads of keys only."""
+    """Pages with these numbers of cells: the first, the second, and so on; the same for reads that read only keys."""
     return PageSizes(cells=cells, keys=cells)
 
 

@@ -1,4 +1,4 @@
-"""Tests of what lives for a moment only, on machines that are sometimes slower than that."""
+"""Tests of short-lived data on machines that are sometimes too slow for them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ R = TypeVar("R")
 
 
 def lives_for(seconds: float) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Runs a test once more if it fails and took longer than what it writes lives.
+    """Runs a test once more if it failed and took longer than the lifetime of its data.
 
-    A program or a server that stands still for that long is not what the test is about. What is wrong stays wrong the
-    last time.
+    The test is not about a program or a server that is paused for so long. A real mistake makes the last run fail too.
 
     Args:
-        seconds: how long what the test writes lives, or stays young.
+        seconds: the lifetime of the data that the test writes.
     """
 
     def decorated(test: Callable[P, R]) -> Callable[P, R]:

@@ -1,6 +1,4 @@
-"""Hypothesis strategies for codecs, key layouts and the values that fit them, and what order Python gives those
-values.
-"""
+"""Hypothesis strategies for codecs, key layouts and their values, and the order of these values in Python."""
 
 from __future__ import annotations
 
@@ -143,9 +141,9 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.Reversed(codecs.EnumOf(Level)),
     codecs.DigestPrefixed(codecs.Delimited("|"), 3, hex=True),
 )
-"""One of every codec that can be used in keys."""
+"""One instance of every codec that can be used in keys."""
 
-# Characters around which escaping, padding, delimiters and the end of the ranges of UTF-8 lie, besides all others.
+# Characters at the edges of escaping, padding, delimiters and the ranges of UTF-8, in addition to all others.
 CHARACTERS = st.one_of(
     st.sampled_from("\0\x01ab|:!\x7f\x80\xff\ud7ff\ue000\uffff\U00010000\U0010ffff"),
     st.characters(exclude_categories=["Cs"]),
@@ -156,7 +154,7 @@ BYTES = st.lists(EDGE_BYTES, max_size=6).map(bytes)
 
 
 def numbers(low: int, high: int) -> st.SearchStrategy[int]:
-    """Integers of a range, its ends and the middle more often than chance has it."""
+    """Integers of a range; its ends and its middle are drawn more often."""
     near = {n for edge in (low, 0, high) for n in range(edge - 2, edge + 3) if low <= n <= high}
     return st.one_of(st.sampled_from(sorted(near)), st.integers(low, high))
 
@@ -171,7 +169,7 @@ CHANGES: tuple[tuple[str, datetime], ...] = (
     ("Australia/Lord_Howe", datetime(2026, 10, 4, 2)),
     ("Australia/Lord_Howe", datetime(2026, 4, 5, 1, 30)),
 )
-"""Where the clocks of some zones leave out an hour, or half of one, or show it twice."""
+"""Times at which the clocks of some zones skip or repeat an hour or half an hour."""
 
 
 @cache
@@ -329,8 +327,8 @@ def as_read(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value as something that Python compares as the codec is meant to: times in UTC, where they equal across
-    zones.
+    """A value in a form that Python compares in the codec's order: times in UTC, so that equal times of different zones
+    are equal.
     """
     if isinstance(value, enum.Enum):
         return value.value
@@ -341,7 +339,7 @@ def plain(value: Any) -> Any:
 
 @st.composite
 def key_fields(draw: st.DrawFn, name: str, ordered: bool = False) -> KeyField:
-    """A key field of any codec and direction; with `ordered`, of those whose order bytes keep wherever they stand."""
+    """A key field of any codec and direction; with `ordered`, only codecs whose bytes keep the order at any place."""
     codec = draw(st.sampled_from([c for c in KEY_CODECS if not ordered or (c.order and c.raw_order)]))
     return KeyField(name, codec, desc=draw(st.booleans()), nullable=draw(st.booleans()))
 
@@ -369,7 +367,7 @@ SPLITS = (
 
 @st.composite
 def place_layouts(draw: st.DrawFn, ordered: bool = False) -> ObjectKeyLayout:
-    """A layout of an object of a wide row: fields in the row, in the qualifier, or both, and one that stands in
+    """A layout of an object of a wide row: fields in the row, in the qualifier, or both, and fields that may be in
     either.
     """
     fields = [draw(key_fields(f"f{i}", ordered)) for i in range(draw(st.integers(1, 4)))]
@@ -384,7 +382,7 @@ def place_layouts(draw: st.DrawFn, ordered: bool = False) -> ObjectKeyLayout:
 
 
 def field_values(of: KeyField) -> st.SearchStrategy[Any]:
-    """The values of a key field, None included where it is allowed."""
+    """The values of a key field, including None if it is allowed."""
     values = values_of(of.codec)
     return st.one_of(st.none(), values) if of.nullable else values
 
@@ -402,7 +400,7 @@ def key_tuples(draw: st.DrawFn, layout: KeyLayout, max_size: int = 12) -> list[t
 
 
 def declared_order(layout: KeyLayout) -> Any:
-    """A sort key for tuples of values: the order that the layout declares, told without any bytes."""
+    """A sort key for tuples of values: the order that the layout declares, computed without bytes."""
 
     def compare(left: Sequence[Any], right: Sequence[Any]) -> int:
         for position, of in enumerate(layout.fields):

@@ -1,4 +1,4 @@
-"""The beds of tests are the stores whose names they have."""
+"""Each bed has the kind of store that its name says."""
 
 from __future__ import annotations
 

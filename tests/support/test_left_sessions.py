@@ -1,4 +1,4 @@
-"""Sessions that a test leaves say nothing in the middle of another one."""
+"""Sessions that a test leaves do not log anything during another test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Left:
 
 
 def test_a_session_that_is_left_is_discarded(caplog: pytest.LogCaptureFixture) -> None:
-    gc.collect()  # what other tests have left
+    gc.collect()  # sessions that other tests have left
     with hb.connect("memory:") as store, caplog.at_level(logging.WARNING, "hbmodel"):
         hb.create_tables(store, Left)
         for discards in (False, True):

@@ -1,4 +1,4 @@
-"""What the random queries must know of every codec of keys, they know or say that they do not."""
+"""The random queries support every codec of keys, or raise an error for it."""
 
 from __future__ import annotations
 

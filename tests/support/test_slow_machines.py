@@ -1,4 +1,4 @@
-"""A failing test is run once more only if it was slow, and not for ever."""
+"""A failing test is run again only if it was slow, and only once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.slow_machines import TRIES, lives_for
 
 
 class Clock:
-    """A clock that goes on by what each run is to take."""
+    """A clock that advances by the planned duration of each run."""
 
     def __init__(self, *seconds: float) -> None:
         self.now = 0.0
@@ -27,7 +27,7 @@ class Clock:
 @pytest.mark.parametrize(
     ("seconds", "fails", "runs", "raises"),
     [
-        ((0.1,), 1, 1, True),  # it was quick enough, so it is wrong
+        ((0.1,), 1, 1, True),  # it was quick enough, so the failure is real
         ((5.0, 0.1), 1, 2, False),
         ((5.0, 5.0, 0.1), 9, 3, True),
         ((5.0,) * TRIES, 9, TRIES, True),

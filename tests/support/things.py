@@ -1,4 +1,4 @@
-"""Random objects, writes and queries over the `Thing` models, with what they mean told in plain Python."""
+"""Random objects, writes and queries over the `Thing` models, with their expected results computed in Python."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ POOLS: Mapping[str, Sequence[Any]] = {
 Values = dict[str, Any]
 Key = tuple[Any, ...]
 
-# Few keys, so that writes meet.
+# Few keys, so that writes concern the same rows.
 keys = st.tuples(st.sampled_from(TEXTS[:6]), st.sampled_from((None, -1, 0)), st.sampled_from(BYTES[:4]))
 columns = st.fixed_dictionaries({name: st.sampled_from(POOLS[name]) for name in COLUMNS})
 things = st.builds(lambda key, cells: dict(zip(KEYS, key, strict=True)) | cells, keys, columns)
@@ -67,7 +67,7 @@ Test = Callable[[Values], bool]
 
 @frozen
 class Condition:
-    """A predicate for any `Thing` model, and what it means."""
+    """A predicate for any `Thing` model, with an equivalent Python function."""
 
     text: str
     predicate: Callable[[Any], hb.types.Predicate]
@@ -166,7 +166,7 @@ conditions = st.one_of(
 
 @frozen
 class Asked:
-    """A query of any `Thing` model, and what it must answer.
+    """A query of any `Thing` model, with the expected answer.
 
     Attributes:
         where: conditions that must all hold.
@@ -189,7 +189,7 @@ class Asked:
         return made.reversed() if self.backwards else made
 
     def answer(self, query: hb.Query[Any], rows: Sequence[Values]) -> list[Values]:
-        """What the query must find among `rows`, in the order of the path that it takes."""
+        """The rows among `rows` that the query must find, in the order of its path."""
         path = query.explain().path
         layout = query.terms.schema.layout if path == "primary" else query.terms.schema.indexes[path].layout
         place = declared_order(layout)

@@ -7,22 +7,22 @@ import threading
 from collections.abc import Callable, Sequence
 
 Schedule = Callable[[Sequence[int]], int]
-"""Chooses one of the threads that may go on."""
+"""Chooses one of the threads that may continue."""
 
 
 class Crashed(BaseException):
-    """The end of a program at this point, on purpose; no `except Exception` of the program sees it."""
+    """Ends a program deliberately at this point; no `except Exception` of the program catches it."""
 
 
 class Turns:
-    """Decides which of some threads goes on.
+    """Decides which of some threads continues.
 
     Args:
-        schedule: chooses one of those that may.
-        crash: a thread, and how many turns it has before it crashes; or None.
+        schedule: chooses one of the threads that may continue.
+        crash: a thread, and the number of its turns before it crashes; or None.
 
     Attributes:
-        taken: whose turn it was, in order.
+        taken: the threads that had the turns, in order.
         crashed: the threads that have crashed.
     """
 
@@ -83,7 +83,7 @@ def random_turns(seed: int) -> Schedule:
 
 
 def short_turns(seed: int) -> Schedule:
-    """A schedule of stretches of at most five turns, drawn from a seed; after each another thread goes on."""
+    """A schedule of stretches of at most five turns, drawn from a seed; after each stretch another thread continues."""
     drawn = random.Random(seed)
     return _in_stretches(
         lambda alive, at: drawn.choice([other for other in alive if other != at]), lambda: drawn.randrange(1, 6)
@@ -91,8 +91,8 @@ def short_turns(seed: int) -> Schedule:
 
 
 def _in_stretches(following: Callable[[Sequence[int], int], int], length: Callable[[], int]) -> Schedule:
-    """A schedule of stretches of turns: which thread has the next one, given those that may and the last one, and
-    how long it is.
+    """A schedule of stretches of turns. `following` chooses the thread of the next stretch, given the possible threads
+    and the last one; `length` gives the length of the stretch.
     """
     at, left = -1, 0
 

@@ -1,5 +1,5 @@
-"""The possible results of two concurrent calls: those of one of their orders, and others that the
-documentation allows.
+"""The possible results of two concurrent calls: the results of either order, and other results that the documentation
+allows.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ PREPENDS = ("prepend", "prepend map")
 
 
 INSERTS = ("insert", "insert map", "insert j", *PREPENDS)
-"""Calls that put an object only if there is none."""
+"""Calls that put an object only if none exists."""
 
 
 CREATES = (*INSERTS, "put m", "put both", "put none")
-"""Calls that put an object if there is none."""
+"""Calls that create an object if none exists."""
 
 
 WHOLE = ("add", "add none", "add ttl", "load", "add map", "load map", "add j", *INSERTS)
-"""Calls that put whole rows: beside `rekey` the object may be left under both keys, and `rekey` says so."""
+"""Calls that put whole rows. If `rekey` runs at the same time, the object may remain under both keys, and `rekey`
+raises an error.
+"""
 
 
 SEVERAL = ("update both", "set both", "update m and x", "put both", "put none")
-"""Updates of several cells: one call for each of them on a limited store, so that others may come in between."""
+"""Updates of several cells: on a limited store, one call for each cell, so other calls may be made in between."""
 
 
 UNSURE = (hb.ConflictError, hb.UnknownOutcome, hb.UniqueViolation, hb.errors.RowMoved, hb.errors.ClockError)
@@ -39,22 +41,22 @@ UNSURE = (hb.ConflictError, hb.UnknownOutcome, hb.UniqueViolation, hb.errors.Row
 
 
 INTERRUPTED = (hb.PartialWrite, hb.UnknownOutcome, StoreUnavailable)
-"""What a call raises when one of its requests fails."""
+"""The errors that a call raises if one of its requests fails."""
 
 
 @frozen(eq=False)
 class Pair:
-    """Two calls that were made at once, and how they ended.
+    """Two calls that were made at the same time, and their results.
 
     Attributes:
-        of: the kind.
+        of: the kind of model.
         distinct: whether the server's clock moved with every request.
         limited: whether the store could check only one cell.
         begin: the calls before.
-        state: what these left.
+        state: the contents that these calls left.
         deeds: the calls.
-        errors: what each of them raised.
-        base: the number that the values of this run come from.
+        errors: the error that each of them raised, or None.
+        base: the number from which the values of this run are derived.
     """
 
     of: Kind
@@ -79,7 +81,7 @@ class Pair:
         return f"found {dict(found)} with {errors}, not one of {[dict(each) for each in outcomes]}"
 
     def orders(self) -> Iterator[State]:
-        """The states after the two calls in either order, if their answers agree with it."""
+        """The states after the two calls in either order, as far as the order agrees with their answers."""
         for order in ((0, 1), (1, 0)):
             states = [self.state]
             for at in order:
@@ -100,7 +102,7 @@ class Pair:
             yield from states
 
     def _allowed(self, found: State) -> bool:
-        """The states that the documentation allows although no order of the calls gives them."""
+        """The additional states that the documentation allows, although no order of the calls leads to them."""
         of, state = self.of, self.state
         if (
             self.limited
@@ -109,15 +111,17 @@ class Pair:
             and {*self.errors} <= {hb.UnknownOutcome, hb.RowExists, hb.ConflictError}
             and found == state
         ):
-            return True  # the claim of the first one stands until its grace time is over
+            return True  # the claim of the first call remains until its grace time is over
         if of.schema.external and hb.RowExists in self.errors and found.keys() == {"k"}:
-            # without a mark of its own an insert does not know its row again once another call has changed it
+            # without a mark, an insert does not recognize its row once another call has changed it
             return True
         rest = without(state, "k")
         for at in (0, 1):
             one, other = self.deeds[at], self.deeds[1 - at]
-            alone = self.then(1 - at, state)  # what the other call would leave if there were only that
-            blind = not of.schema.versioned or other == "increment"  # `rekey` loses nothing else of a versioned model
+            alone = self.then(1 - at, state)  # the contents that the other call alone would leave
+            blind = (
+                not of.schema.versioned or other == "increment"
+            )  # with a versioned model, `rekey` loses nothing else
             moved_beside = (
                 one == "rekey" and self.errors[at] is hb.RowExists and other in WHOLE and blind and "k" in state
             )
@@ -131,8 +135,8 @@ class Pair:
                 and other not in INSERTS
             )
             if lost and found == {**rest, "z": state["k"]}:
-                # what the other one wrote under the old key is lost, as beside a delete; or both have made the same
-                # move
+                # the write of the other call under the old key is lost, as with a concurrent delete; or both calls have
+                # made the same move
                 return True
             if one == "delete all" and other in PREPENDS and self._put_before_deleted(found, 1 - at):
                 return True
@@ -147,12 +151,12 @@ class Pair:
             if any(self.errors):
                 continue
             if ("ttl" in one or "add ttl" in self.begin) and "delete" not in other and found == alone:
-                # the row has a time that was drawn before, so that the other call wins although it was first
+                # the row's time was drawn before, so the other call wins although it came first
                 return True
             timed = of.indexed and not of.schema.versioned
             inserts = one in INSERTS or (one in CREATES and "k" not in state)
             if timed and inserts and other in WHOLE and found == self._put_over(alone, self.then(at, state)):
-                return True  # likewise: the other call had drawn its time before, and put its row later
+                return True  # in the same way, the other call had drawn its time before, and put its row later
         return False
 
     def _put_before_deleted(self, found: State, at: int) -> bool:
@@ -168,7 +172,7 @@ class Pair:
         return any(found == {**kept, before: after[name]} for before in order[: order.index(name) + 1])
 
     def _gap(self, found: State, at: int) -> bool:
-        """Whether a prepend has passed over the claim of the other call, which ended before it could put its object."""
+        """Whether a prepend has skipped the claim of the other call, which ended before it could put its object."""
         claimed = self.then(at, self.state)
         if isinstance(claimed, type):
             return False
@@ -178,8 +182,8 @@ class Pair:
         }
 
     def _put_over(self, under: Then, then: Then) -> State | None:
-        """The new objects of a call put over those that the other one leaves, whose entries stay; None if one of
-        them is an error.
+        """The objects that one call puts, combined with the objects that the other call leaves, whose entries remain;
+        None if one of them is an error.
         """
         if isinstance(under, type) or isinstance(then, type):
             return None
@@ -198,8 +202,8 @@ class Pair:
         if not apart and (self.distinct or not deletes):
             return False
         if any("ttl" in deed for deed in (*self.deeds, *self.begin)) and not any(self.errors):
-            # The times of both were drawn before, so that one of them is lost; in one millisecond its None hides a
-            # value of the other.
+            # The times of both calls were drawn before, so one of them is lost. In the same millisecond, its None hides
+            # a value of the other.
             outcomes = [*outcomes, *(each for at in (0, 1) if not isinstance(each := self.then(at, self.state), type))]
         values = [row for each in outcomes for row in each.values()]
         return any(each.keys() == found.keys() for each in outcomes) and all(

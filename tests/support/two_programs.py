@@ -1,7 +1,7 @@
 """Two programs that each make one call for the same row, with their requests to the store in any order.
 
-The programs run in threads, and a schedule decides which of them makes its next request. The server's clock stands
-still but for the pauses that the programs make themselves, or moves with every request.
+The programs run in threads, and a schedule decides which of them makes its next request. The server's clock moves
+either only in the programs' own pauses, or with every request.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tests.support.two_outcomes import INTERRUPTED, Pair
 
 
 class SteppedStore(RecordingStore):
-    """Lets the threads of programs make one request each time it is their turn.
+    """Lets the thread of a program make one request in each of its turns.
 
     Args:
         distinct: whether the server's clock moves with every request.
         limited: see `RecordingStore`.
-        gated: likewise.
+        gated: see `RecordingStore`.
     """
 
     def __init__(self, *, distinct: bool, limited: bool = False, gated: bool = True) -> None:
@@ -86,9 +86,9 @@ class Fault:
     """A request that fails.
 
     Attributes:
-        left: how many requests go through before.
-        sent: whether it was sent.
-        carried_out: whether it was carried out.
+        left: the number of requests that succeed before.
+        sent: whether the failing request was sent.
+        carried_out: whether the failing request was carried out.
     """
 
     left: int
@@ -103,7 +103,7 @@ def _deletes(items: Sequence[Any]) -> bool:
 
 
 Errors = tuple[type[BaseException] | None, type[BaseException] | None]
-"""What each of two calls raised."""
+"""The error of each of two calls, or None."""
 
 
 @frozen
@@ -121,8 +121,8 @@ class Stage:
 
     Attributes:
         of: the kind.
-        store: with its tables.
-        sessions: opens sessions on it.
+        store: the store with its tables.
+        sessions: opens sessions on the store.
     """
 
     of: Kind
@@ -137,7 +137,7 @@ class Stage:
         return cls(of, store, hb.SessionFactory(store))
 
     def run(self, begin: Sequence[str], deeds: Sequence[str], number: int, schedule: Schedule) -> Result:
-        """Makes two calls at once; `number` must be new, since the key and the values come from it."""
+        """Makes two calls at the same time. `number` must be new, since it determines the key and the values."""
         key, base = f"{number:07}", 10 * number
         with (
             patch("hbmodel.protocol.driver.let_tick_pass", self.store.tick),
@@ -165,10 +165,10 @@ class Stage:
     def run_interrupted(
         self, begin: Sequence[str], deeds: Sequence[str], number: int, fault: Fault, *, crash: bool
     ) -> Result:
-        """Makes two calls; a request of the first one fails, then the other one is made, then the first goes on, unless
-        it crashed.
+        """Makes two calls. A request of the first call fails, then the second call is made, and then the first call
+        continues, unless it crashed.
 
-        The request fails in a place that the first call may not reach: then the calls follow one another.
+        If the first call never reaches the failing request, the second call follows the first.
         """
         of, key = self.of, f"{number:07}"
         base = 10 * number

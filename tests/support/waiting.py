@@ -1,4 +1,4 @@
-"""Waits for other threads and programs, as long as the busiest machine needs."""
+"""Waits for other threads and programs, with timeouts that are long enough for busy machines."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable
 
 PATIENCE = 120.0
-"""Seconds after which it is certain that nothing more will come. A test that passes waits for a fraction of a
-second.
-"""
+"""The number of seconds after which nothing more is expected. A test that passes waits for a fraction of a second."""
 
 
 def comes_true(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:

@@ -1,4 +1,4 @@
-"""Threads that read and write rows of their own through one store, and know what must be in them."""
+"""Threads that each read and write their own rows through one store, and check the contents."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SAMPLES = 200
 
 
 class Worker:
-    """A thread that reads and writes rows of its own, and knows what must be in them.
+    """A thread that reads and writes its own rows, and checks their contents.
 
     Args:
-        number: of the thread; its rows begin with it.
-        store: that all threads share.
-        end: when to stop if each step has been done, on `time.monotonic`'s clock.
+        number: the number of the thread, with which its row keys begin.
+        store: the store that all threads share.
+        end: the time on `time.monotonic`'s clock at which to stop, if each step has been done.
     """
 
     def __init__(self, number: int, store: hb.Store, end: float) -> None:
@@ -56,7 +56,7 @@ class Worker:
             self.delete,
         ]
         try:
-            first = self.random.sample(steps, len(steps))  # each is done, however slow the machine is
+            first = self.random.sample(steps, len(steps))  # each step is done, even on a slow machine
             while (began := time.monotonic()) < self.end or first:
                 step = first.pop() if first else self.random.choice(steps)
                 step(session)
@@ -82,7 +82,7 @@ class Worker:
         assert found == sorted(self.known.items(), reverse=backwards)[:limit]
 
     def scan_in_part(self, session: hb.Session) -> None:
-        """Several scans at once, each given up halfway, closed or dropped."""
+        """Several scans at the same time, each abandoned halfway, closed or dropped."""
         middle = self.keys[ROWS // 2]
         scans = [
             Scan(KeyRange(self.range.start, middle), batch_size=5),
@@ -119,7 +119,7 @@ class Worker:
 
 @contextmanager
 def tables(url: str) -> Iterator[str]:
-    """Makes what the threads need; the options of the store's URL that lead there."""
+    """Creates the tables that the threads need; yields the options of the URL of a store with these tables."""
     options = f"table_prefix=t{uuid4().hex[:8]}"
     with hb.connect(f"{url}?{options}") as store:
         store.create_table("rows", [Family(b"d")])
@@ -130,7 +130,9 @@ def tables(url: str) -> Iterator[str]:
 
 
 def work(store: hb.Store, seconds: float, disturb: Callable[[], None]) -> list[Worker]:
-    """Lets all threads work so long, and calls a function again and again meanwhile; what they did, which was right."""
+    """Lets all threads work for some seconds, and calls a function repeatedly meanwhile; returns the threads, whose
+    steps were all correct.
+    """
     end = time.monotonic() + seconds
     workers = [Worker(number, store, end) for number in range(THREADS)]
     for worker in workers:
