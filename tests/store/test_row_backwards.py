@@ -129,7 +129,7 @@ class Drawn:
 drawn_rows = st.composite(Drawn)()
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(drawn_rows)
 def test_backwards_is_forwards_reversed(drawn: Drawn) -> None:
     with EmbeddedStore(None) as store:
@@ -146,7 +146,7 @@ def test_backwards_is_forwards_reversed_on_hbase(hbmodel_hbase: Any, gateway: st
         store.create_table("t", [Family(b"d")])
         rows = itertools.count()
 
-        @settings(max_examples=20, deadline=None)
+        @settings(max_examples=examples(16), deadline=None)
         @given(drawn_rows)
         def check(drawn: Drawn) -> None:
             drawn.row = b"%d" % next(rows)

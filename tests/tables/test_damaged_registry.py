@@ -78,7 +78,7 @@ def damage(store: hb.Store, place: tuple[bytes, bytes], value: bytes | None) -> 
         store.put("hbmodel", [Put(row, {column: value})])
 
 
-@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.data())
 def test_any_damage_of_a_cell_is_told(data: st.DataObject) -> None:
     with hb.connect("memory:") as store:
