@@ -52,7 +52,7 @@ class Revisions:
 
     @classmethod
     def of(cls, revisions: Mapping[str, int]) -> Revisions:
-        """The revisions, from a mapping by the names of the cells."""
+        """The revisions in a mapping from names of cells to revisions."""
         return cls(tuple(sorted(revisions.items())))
 
     def at(self, cell: str) -> int:

@@ -56,7 +56,7 @@ def claiming() -> Iterator[None]:
 
 
 class _NumbersAsNames:
-    """Gives every id of a dictionary a name, so the dictionary does not have to exist."""
+    """Stands in for a dictionary that need not exist: every id has a name."""
 
     def id_of(self, dictionary: Dictionary, name: str) -> int:
         """The name as a number."""

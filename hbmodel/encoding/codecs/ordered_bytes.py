@@ -193,8 +193,8 @@ class OrderedStringCodec(_SelfEnding[str]):
 
 @frozen
 class OrderedBlobVarCodec(_SelfEnding[bytes]):
-    """`OrderedBytes.encodeBlobVar`, the type `OrderedBlobVar`: the header 37, and the bits in bytes of seven, each with
-    the high bit set, except in the last.
+    """`OrderedBytes.encodeBlobVar`, the type `OrderedBlobVar`: the header 37, and the bits in groups of seven, each in
+    one byte, whose high bit is set except in the last byte.
 
     Java's documentation says that these bytes keep the order, but they do not: FF is written as 37 FF 40, and the
     smaller FE FF as 37 FF BF 60.

@@ -18,7 +18,7 @@ Found = tuple[bytes, Values]
 
 
 def up_to(items: Iterable[Found], count: int | None) -> Iterator[Found]:
-    """The items up to the last of a number of objects, with the rows before it that cannot be read."""
+    """The items until a number of objects was found, including the unreadable rows before the last of these objects."""
     left = count
     if left == 0:
         return

@@ -30,8 +30,8 @@ from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 
 ATTEMPTS = 10
-"""How often other programs may create and delete the row between the two steps of a put. In a store without
-check-and-mutate, a claim of a program that died during an insert looks the same.
+"""The number of times that a put is tried while other programs create and delete the row between its two steps. In a
+store without check-and-mutate, a claim of a program that died during an insert has the same effect.
 """
 
 Insert = Callable[[Any, int | None], object]

@@ -14,7 +14,7 @@ from hbmodel.session.commit.batches import Pending
 from hbmodel.store.ranges import KeyRange
 
 _NAMES: Mapping[type[RowWrite], str] = {PutObject: "add", UpdateFields: "update", DeleteRow: "delete"}
-"""The calls that leave each kind of write pending."""
+"""The name of the call that makes each kind of pending write."""
 
 
 @define(eq=False)

@@ -282,7 +282,7 @@ class Pool(Generic[C]):
         return lease
 
     def _take(self, members: _Members[C]) -> C:
-        """An idle connection that is still good, the last used first, or a new one."""
+        """An idle connection that is still good (the most recently used one is tried first), or a new one."""
         while members.idle:
             try:
                 connection = members.idle.pop()  # atomic, so no lock is needed

@@ -22,7 +22,7 @@ from hbmodel.store.wide.row_versions import checked_where_it_stands
 from hbmodel.store.wide.wide_rows import ROW_VERSION, WideRows
 
 MAX_PUT_BYTES = 1024 * 1024
-"""Roughly the most bytes of one put."""
+"""The approximate maximum number of bytes of one put."""
 
 _TIMES = {int, type(None)}
 

@@ -152,7 +152,7 @@ _ADDRESSES = (IPv4Address, IPv6Address)
 
 
 def _first_values(kind: type) -> Iterable[Any]:
-    """Candidates for the shortest value: whichever codec of variable length the type has, one of these values takes the
+    """Candidates for the shortest value: with any codec of variable length for the type, one of these values takes the
     fewest bytes.
     """
     if issubclass(kind, Enum):

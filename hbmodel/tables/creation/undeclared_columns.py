@@ -45,7 +45,7 @@ def unmapped_columns(
     Empty cells do not count: an update of an object may have emptied them.
 
     Args:
-        schemas: the schemas of the models whose families are looked at, all of one table.
+        schemas: the schemas of the models whose families are examined, all of one table.
         others: the schemas of further models of the table.
     """
     table, mapped = schemas[0].table, {name for schema in schemas for name in schema.family_names}

@@ -8,7 +8,7 @@ from typing import cast
 from hbmodel.encoding.codecs import Dictionary
 
 CACHED_BYTES = 16 * 2**20
-"""About the maximum number of bytes of memory that the cached names take."""
+"""The approximate maximum number of bytes of memory that the cached names take."""
 
 OVERHEAD = 150
 """Bytes that one cached pair takes in addition to the characters of the name."""

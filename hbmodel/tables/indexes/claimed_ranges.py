@@ -300,7 +300,7 @@ WORK = ("building", "verifying")
 
 
 def work_row(registry_row: bytes, index: str, work: str) -> bytes:
-    """The registry's row of a piece of work on an index of the model with that registry row."""
+    """The key of the registry's row for a piece of work on an index; `registry_row` is the key of the model's row."""
     return b"\x01" + registry_row + b"\x00" + index.encode() + b"\x00" + work.encode()
 
 

@@ -205,7 +205,7 @@ class Sweeps:
         return self
 
     def batches(self, within: KeyRange) -> Iterator[tuple[Sequence[Row], int]]:
-        """The rows of a range in batches, each with the server's time from before it was read."""
+        """The rows of a range in batches, each with a reading of the server's clock from before the batch was read."""
         scan = Scan(within, columns=self.indexer.columns, batch_size=self.batch_size)
         return timed_batches(self.store, self.indexer.schema.table, scan, self.clock)
 

@@ -11,7 +11,7 @@ from hbmodel.store.wide.slices import closing_scan
 
 
 def timed_batches(store: Store, table: str, scan: Scan, clock: Clock) -> Iterator[tuple[Sequence[Row], int]]:
-    """The rows of a scan in batches, each with the server's time from before it was read."""
+    """The rows of a scan in batches, each with a reading of the server's clock from before the batch was read."""
     read_at = following = clock.now()
     (batches,) = store.scan(table, [scan])
     with closing_scan(batches):

@@ -140,7 +140,9 @@ class Copying:
         return [moved for row in rows if (moved := self.plan.mover.of(row)) is not None]
 
     def _batches(self, within: KeyRange | None = None) -> Iterator[tuple[Sequence[Row], int]]:
-        """The rows of a range, or of the table, in batches, each with the server's time from before it was read."""
+        """The rows of a range, or of the table, in batches, each with a reading of the server's clock from before the
+        batch was read.
+        """
         scan = Scan(columns=self.plan.mover.columns, batch_size=self.batch_size)
         within_range = scan if within is None else evolve(scan, range=within)
         return timed_batches(self.store, self._source.table, within_range, self.clock)

@@ -207,7 +207,9 @@ def last_lines(path: Path, count: int) -> list[str]:
 
 
 def appended(path: Path) -> Iterator[str]:
-    """The text that is appended to a log from now on, without end; if the log is replaced, the new log is followed."""
+    """Yields, without end, the text that is appended to a log from now on; if the log is replaced, continues with the
+    new one.
+    """
     file = path.open(encoding="utf-8", errors="replace")
     try:
         file.seek(0, 2)
