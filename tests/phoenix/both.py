@@ -1,4 +1,4 @@
-"""Makes a table of Phoenix anew, for Phoenix and for hbmodel."""
+"""Drops and creates a table of Phoenix, for Phoenix and for hbmodel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hbmodel.errors import TableNotFound
 from tests.support.phoenix_sql import PhoenixSql
 
 
-def anew(sql: PhoenixSql, store: hb.Store, model: Any, *statements: str) -> None:
+def recreate(sql: PhoenixSql, store: hb.Store, model: Any, *statements: str) -> None:
     """Drops the table of a model, and executes the statements that create it."""
     name = hb.schema.schema_of(model).table
     sql(f"DROP TABLE IF EXISTS {name} CASCADE")

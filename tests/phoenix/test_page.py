@@ -10,7 +10,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.codecs import phoenix
-from tests.phoenix.both import anew
+from tests.phoenix.both import recreate
 from tests.support.beds import cells_of
 from tests.support.phoenix_sql import PhoenixSql, RefusedStatement
 
@@ -46,7 +46,7 @@ class Indexed:
 
 
 def test_an_index_of_phoenix_does_not_learn_what_hbmodel_writes(store: hb.Store, sql: PhoenixSql) -> None:
-    anew(sql, store, Indexed, INDEXED, "CREATE INDEX INDEXED_BY_A ON INDEXED (a) INCLUDE (b)")
+    recreate(sql, store, Indexed, INDEXED, "CREATE INDEX INDEXED_BY_A ON INDEXED (a) INCLUDE (b)")
     sql.for_each("UPSERT INTO INDEXED VALUES (?, ?, ?)", [("changed", 1, "x"), ("gone", 2, "x"), ("kept", 3, "x")])
     assert hb.tables.adopt(store, Indexed).adopted
     session = hb.Session(store)
@@ -64,7 +64,7 @@ def test_an_index_of_phoenix_does_not_learn_what_hbmodel_writes(store: hb.Store,
 
 
 def test_a_local_index_of_phoenix_is_reported(store: hb.Store, sql: PhoenixSql) -> None:
-    anew(sql, store, Indexed, INDEXED, "CREATE LOCAL INDEX INDEXED_LOCALLY ON INDEXED (a)")
+    recreate(sql, store, Indexed, INDEXED, "CREATE LOCAL INDEX INDEXED_LOCALLY ON INDEXED (a)")
     sql("UPSERT INTO INDEXED VALUES ('x', 1, 'y')")
     adoption = hb.tables.adopt(store, Indexed)
     assert not adoption.adopted
@@ -76,7 +76,7 @@ def test_a_local_index_of_phoenix_is_reported(store: hb.Store, sql: PhoenixSql) 
 @pytest.mark.parametrize("how", ["STORE_NULLS = true", "a DEFAULT"])
 def test_nulls_that_are_stored_as_empty_values_are_reported(store: hb.Store, sql: PhoenixSql, how: str) -> None:
     create = INDEXED + ", STORE_NULLS = true" if how[0] == "S" else INDEXED.replace("a INTEGER", "a INTEGER DEFAULT 4")
-    anew(sql, store, Indexed, create)
+    recreate(sql, store, Indexed, create)
     sql("UPSERT INTO INDEXED VALUES ('null', NULL, 'x')")
     adoption = hb.tables.adopt(store, Indexed)
     assert [finding.name for finding in adoption.open] == ["value:a"]
@@ -84,7 +84,7 @@ def test_nulls_that_are_stored_as_empty_values_are_reported(store: hb.Store, sql
 
 
 def test_a_column_with_a_default_that_is_missing_has_the_default(store: hb.Store, sql: PhoenixSql) -> None:
-    anew(sql, store, Indexed, INDEXED.replace("a INTEGER", "a INTEGER DEFAULT 4"))
+    recreate(sql, store, Indexed, INDEXED.replace("a INTEGER", "a INTEGER DEFAULT 4"))
     hb.create_tables(store, Indexed)
     with hb.Session(store) as session:
         session.add(Indexed(k="x", a=None, b="y"))
@@ -93,10 +93,10 @@ def test_a_column_with_a_default_that_is_missing_has_the_default(store: hb.Store
 
 def test_columns_of_immutable_rows(store: hb.Store, sql: PhoenixSql) -> None:
     immutable = INDEXED.replace("COLUMN_ENCODED_BYTES = 0", "IMMUTABLE_ROWS = true")
-    anew(sql, store, Indexed, immutable)
+    recreate(sql, store, Indexed, immutable)
     sql("UPSERT INTO INDEXED VALUES ('x', 1, 'y')")
     assert set(cells_of(store, "INDEXED")[b"x"]) == {b"0:\0\0\0\0", b"0:1"}  # all columns in one cell
-    anew(
+    recreate(
         sql,
         store,
         Indexed,
@@ -109,7 +109,7 @@ def test_columns_of_immutable_rows(store: hb.Store, sql: PhoenixSql) -> None:
 
 def test_what_hbmodel_does_not_check(store: hb.Store, sql: PhoenixSql) -> None:
     """Lengths, empty text, and columns that no field names."""
-    anew(
+    recreate(
         sql,
         store,
         Indexed,
@@ -140,7 +140,7 @@ class EachColumn:
 
 def test_a_field_for_each_key_column_that_may_be_null_does_not_fit(store: hb.Store, sql: PhoenixSql) -> None:
     create = "CREATE TABLE NULLABLE (a VARCHAR NOT NULL, b VARCHAR, CONSTRAINT pk PRIMARY KEY (a, b)) "
-    anew(sql, store, EachColumn, f"{create} COLUMN_ENCODED_BYTES = 0")
+    recreate(sql, store, EachColumn, f"{create} COLUMN_ENCODED_BYTES = 0")
     sql.for_each("UPSERT INTO NULLABLE VALUES (?, ?)", [("a", None), ("a", "b")])
     assert [finding.name for finding in hb.tables.adopt(store, EachColumn).open] == ["key:a"]
     with pytest.raises(hb.SchemaMismatch):
@@ -157,7 +157,7 @@ class EmptyText:
 
 def test_null_is_empty_text_in_a_key_if_its_place_shows_it(store: hb.Store, sql: PhoenixSql) -> None:
     columns = "(a VARCHAR, b VARCHAR, c SMALLINT NOT NULL, d VARCHAR, CONSTRAINT pk PRIMARY KEY (a, b, c, d))"
-    anew(sql, store, EmptyText, f"CREATE TABLE EMPTY_TEXT {columns} COLUMN_ENCODED_BYTES = 0")
+    recreate(sql, store, EmptyText, f"CREATE TABLE EMPTY_TEXT {columns} COLUMN_ENCODED_BYTES = 0")
     rows = [(a, b, 0, d) for a in (None, "a") for b in (None, "b") for d in (None, "d")]
     wanted = [EmptyText(a=a or "", b=b or "", c=c, d=d or "") for a, b, c, d in rows]
     sql.for_each("UPSERT INTO EMPTY_TEXT VALUES (?, ?, ?, ?)", rows)
@@ -200,7 +200,7 @@ def test_null_in_a_descending_column_of_a_key_is_reported(
     store: hb.Store, sql: PhoenixSql, model: Any, columns: str, row: str
 ) -> None:
     create = f"CREATE TABLE NULL_DESC (a SMALLINT NOT NULL, b VARCHAR, {columns}) COLUMN_ENCODED_BYTES = 0"
-    anew(sql, store, model, create)
+    recreate(sql, store, model, create)
     sql(f"UPSERT INTO NULL_DESC VALUES ({row})")
     assert [finding.name for finding in hb.tables.adopt(store, model).open] == ["key:b"]
 

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 import hbmodel as hb
-from tests.phoenix.both import anew
+from tests.phoenix.both import recreate
 from tests.phoenix.tables import EMPTY, TABLES, Condition, Table, bind
 from tests.support.beds import cells_of
 from tests.support.phoenix_sql import PhoenixSql
@@ -116,7 +116,7 @@ def test_sql_and_hbmodel_read_what_either_writes(store: hb.Store, sql: PhoenixSq
     table, draw = TABLES[name], random.Random(f"{name} {type(store).__name__}")
     fields = [field.name for field in hb.schema.schema_of(table.model).fields]
     changeable = fields[len(table.key_of(table.make(draw))) :]
-    anew(sql, store, table.model, table.create)
+    recreate(sql, store, table.model, table.create)
 
     # Phoenix writes, hbmodel reads.
     wanted = objects_of(table, draw)
