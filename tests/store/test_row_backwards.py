@@ -19,9 +19,9 @@ from hbmodel.encoding.object_keys import ObjectKeyForm
 from hbmodel.store import Delete, Family, Put, Row, Scan, Store
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.ranges import KeyRange, key_successor
+from hbmodel.store.wide.backwards.qualifier_distances import distance, place_before_end
 from hbmodel.store.wide.intervals import Interval
 from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
-from hbmodel.store.wide.qualifier_distances import distance, place_before_end
 from hbmodel.store.wide.slices import SliceReader, SliceScan
 from hbmodel.store.wide.wide_row_sizes import RowWidths
 from hbmodel.store.wide.wide_rows import WideRows

@@ -15,12 +15,12 @@ from hbmodel.store.filters import And, ColumnRange, Filter, KeyOnly, Or, Paginat
 from hbmodel.store.port import Reads
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Get, Row, Scan
-from hbmodel.store.wide.end_search import EndSearch
+from hbmodel.store.wide.backwards.end_search import EndSearch
+from hbmodel.store.wide.backwards.portions import Portions
+from hbmodel.store.wide.backwards.qualifier_distances import mean_distance
+from hbmodel.store.wide.backwards.row_backwards import BegunPortion, RowBackwards
 from hbmodel.store.wide.intervals import Interval, behind, halfway, starting, until
 from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
-from hbmodel.store.wide.portions import Portions
-from hbmodel.store.wide.qualifier_distances import mean_distance
-from hbmodel.store.wide.row_backwards import BegunPortion, RowBackwards
 from hbmodel.store.wide.row_pieces import JoinedPieces, cut
 from hbmodel.store.wide.wide_row_sizes import RowWidths, bytes_of
 from hbmodel.store.wide.wide_rows import ObjectRow, Unfolding, WideRows

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from attrs import frozen
 
+from hbmodel.store.wide.backwards.qualifier_distances import place_before_end
 from hbmodel.store.wide.intervals import Interval
-from hbmodel.store.wide.qualifier_distances import place_before_end
 from hbmodel.store.wide.wide_row_sizes import RowWidths
 from hbmodel.store.wide.wide_rows import WideRows
 

@@ -15,10 +15,10 @@ from typing import Protocol
 from attrs import frozen
 
 from hbmodel.store.values import Row
-from hbmodel.store.wide.end_search import EndSearch, RowEnd
+from hbmodel.store.wide.backwards.end_search import EndSearch, RowEnd
+from hbmodel.store.wide.backwards.portions import Portions
+from hbmodel.store.wide.backwards.qualifier_distances import distance, mean_distance
 from hbmodel.store.wide.intervals import Interval, starting, until
-from hbmodel.store.wide.portions import Portions
-from hbmodel.store.wide.qualifier_distances import distance, mean_distance
 from hbmodel.store.wide.wide_rows import ObjectRow
 
 _GROWTH = 64

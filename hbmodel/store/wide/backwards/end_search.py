@@ -8,9 +8,9 @@ from fractions import Fraction
 from attrs import frozen
 
 from hbmodel.store.ranges import key_successor, prefix_successor
+from hbmodel.store.wide.backwards.portions import Portions
+from hbmodel.store.wide.backwards.qualifier_distances import distance, mean_distance
 from hbmodel.store.wide.intervals import Interval, starting, until
-from hbmodel.store.wide.portions import Portions
-from hbmodel.store.wide.qualifier_distances import distance, mean_distance
 
 Probes = Callable[[Sequence[Interval], Sequence[bytes], int], Sequence[Sequence[bytes]]]
 """Reads, in one round trip, the first qualifiers in some ranges at or after each of some places, at most a given number
