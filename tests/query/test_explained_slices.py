@@ -123,6 +123,12 @@ def test_slices_are_in_the_values_of_fields(session: hb.Session) -> None:
         "  calls:   at least 3 until the first item (3 for scans, 0 for gets), in at least 1 round trip(s)\n"
         "  why:     the client drops rows that fail price > ..., and reads on until one passes"
     )
+    backwards = visits.where(Visit.owner == "o1", Visit.name > "m").reversed().explain()
+    assert backwards.at_least
+    assert str(backwards).splitlines()[-2:] == [
+        "  calls:   at least 1 until the first item (1 for scans, 0 for gets), in at least 1 round trip(s)",
+        "  why:     in a row of more than 100 columns, small scans first find where it ends, in about ten round trips",
+    ]
     hour = timedelta(hours=1)
     split = (
         readings.where(Reading.sensor == "a", Reading.at.between(START + hour / 2, START + 4 * hour)).explain().slices

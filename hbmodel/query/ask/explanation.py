@@ -14,6 +14,7 @@ from attrs import field, frozen
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import Filter, FirstCellOnly, KeyOnly, RowContains, ValueFilter
 from hbmodel.store.filters import Or as AnyOf
+from hbmodel.store.wide.page_sizes import PAGE_SIZES
 
 Access = Literal["get", "scan", "scan + get", "nothing"]
 
@@ -34,6 +35,7 @@ class Slices:
         ranges: the number of column ranges in a slice.
         scans: the number of scans until the first item, over all buckets.
         turns: how often the query waits for scans.
+        end_searched: whether the rows are read backwards, so that more scans search where a row of many columns ends.
     """
 
     rows: str
@@ -42,6 +44,7 @@ class Slices:
     ranges: int
     scans: int
     turns: int
+    end_searched: bool = False
 
 
 @frozen
@@ -81,7 +84,7 @@ class Explanation:
         merged: the fields with several values each whose ranges are merged for the order of the fields after them.
         dropping: the conditions that only the client tests. If there are any, a batch of rows may contain no item.
         at_least: whether `calls` and `round_trips` are only the minimum for the first item: the client tests
-            conditions, or the `ranges` of one bucket are read one after the other.
+            conditions, the `ranges` of one bucket are read one after the other, or wide rows are read backwards.
         whole: the families that are read whole, although fields do not need all of their cells, because in an external
             table any cell may be the only one of a row.
         as_of: the time as of which the rows are read, otherwise None.
@@ -173,6 +176,11 @@ class Explanation:
     def _why(self) -> str:
         if self.dropping:
             return f"the client drops rows that fail {', '.join(self.dropping)}, and reads on until one passes"
+        if self.slices is not None and self.slices.end_searched:
+            return (
+                f"in a row of more than {PAGE_SIZES.cells[0]} columns, small scans first find where it ends, in about "
+                "ten round trips"
+            )
         return "the ranges of a bucket are read one after the other, and the first ones may be empty"
 
     @property

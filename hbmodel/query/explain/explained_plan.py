@@ -87,7 +87,7 @@ def explain(
         limit=_limit(plan, skipped),
         merged=[] if plan.order is None else [plan.path.layout.names[at] for at in plan.order.merged],
         dropping=[describe(p) for p in dropping],
-        at_least=bool(dropping) or in_turn,
+        at_least=bool(dropping) or in_turn or (slices is not None and slices.end_searched),
     )
 
 

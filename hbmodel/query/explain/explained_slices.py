@@ -52,6 +52,7 @@ def slices_of(plan: Plan) -> Slices | None:
         ranges=max((len(each.ranges) for each in slice_scans), default=0),
         scans=len(buckets) * (_BACKWARDS_BY_KEYS if by_keys else 1),
         turns=1 + (_BACKWARDS_BY_KEYS - 1) * len(buckets) if by_keys else 1,
+        end_searched=plan.backwards,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hbmodel.store.ranges import key_successor, prefix_successor
+from hbmodel.store.ranges import prefix_successor
 
 Interval = tuple[bytes, bytes | None]
 """A range of qualifiers, from the first one (inclusive) to the second one (exclusive); None means that it has no end.
@@ -32,12 +32,3 @@ def until(ranges: Sequence[Interval], stop: bytes) -> list[Interval]:
 def within(ranges: Sequence[Interval], first: bytes, stop: bytes | None) -> list[Interval]:
     """The part of the ranges from a qualifier on and below another."""
     return starting(ranges if stop is None else until(ranges, stop), first)
-
-
-def halfway(low: bytes, high: bytes | None) -> bytes:
-    """A qualifier about half-way between two, or, if rounding gives none above the first, its successor."""
-    length = len(low) + 1
-    first = int.from_bytes(low.ljust(length, b"\x00"), "big")
-    last = 1 << 8 * length if high is None else int.from_bytes(high[:length].ljust(length, b"\x00"), "big")
-    middle = ((first + last) // 2).to_bytes(length, "big").rstrip(b"\x00")
-    return middle if middle > low else key_successor(low)

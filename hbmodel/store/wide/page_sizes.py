@@ -16,11 +16,14 @@ class PageSizes:
     Attributes:
         cells: cells in the first page of a row, in the second, and so on; the last number is for all pages that follow.
         keys: the same for reads that need only the keys of one row's objects.
+        passed: the keys that a read of one row backwards passes over, from the first one, before it searches where the
+            row ends.
         bytes: bytes of a page, roughly, unless one object is larger.
     """
 
     cells: Sequence[int] = (100, 1_000, 5_000)
     keys: Sequence[int] = (10_000,)
+    passed: int = 2_000
     bytes: int = 4 * 1024 * 1024
 
     @property

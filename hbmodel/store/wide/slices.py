@@ -19,7 +19,7 @@ from hbmodel.store.wide.backwards.end_search import EndSearch
 from hbmodel.store.wide.backwards.portions import Portions
 from hbmodel.store.wide.backwards.qualifier_distances import mean_distance
 from hbmodel.store.wide.backwards.row_backwards import BegunPortion, RowBackwards
-from hbmodel.store.wide.intervals import Interval, behind, halfway, starting, until
+from hbmodel.store.wide.intervals import Interval, behind, starting
 from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.wide.row_pieces import JoinedPieces, cut
 from hbmodel.store.wide.wide_row_sizes import RowWidths, bytes_of
@@ -32,9 +32,6 @@ SEVERAL = 5
 """If at least this many rows of a batch, and at least a quarter of the batch, overflow their page, the next rows are
 read in larger pages.
 """
-
-_STEPS = 4
-"""Once in this many steps, a bisection looks right after the last known cell, since that may be the last cell."""
 
 _EVERY_OBJECT = [(b"\x00", None)]
 """The range of all objects whose qualifiers have no kind: only an empty qualifier, of no object, is outside."""
@@ -305,6 +302,7 @@ class SliceReader:
                     row = _only(page)
                     page = None
                 if row is None:
+                    left[:] = ()
                     return
                 columns: Mapping[bytes, Any] = row.columns
                 names, cells = list(columns), list(columns.values())
@@ -315,10 +313,12 @@ class SliceReader:
                     return
                 resume, length = cut(self._wide, names)
                 following = starting(ranges, resume)
-                if following == ranges and self._wide.more:
-                    prefix = names[0][self._start :][: self._wide.prefix_end(names[0][self._start :])]
-                    left[:] = ranges = behind(ranges, prefix)
-                    if whole := self._columns_of(key, prefix):
+                if self._wide.more and 2 * length < len(names):  # most of the page are entries of its last object
+                    left[:] = following
+                    if objects := self._unfolding.objects(key, names[:length], cells[:length]):
+                        yield objects
+                    left[:] = ranges = behind(ranges, resume)
+                    if whole := self._columns_of(key, resume):
                         yield [whole]
                     if not ranges:
                         return
@@ -376,9 +376,8 @@ class SliceReader:
         return None if first <= scan.ranges[0][0] else evolve(scan, page=portions.size(wanted), first=first)
 
     def _portions(self, scan: SliceScan) -> Portions:
-        return Portions(
-            self._wide, self._widths, self._sizes(scan), self._pages.bytes, self._pages.keys[-1], scan.keys_only
-        )
+        passed = min(self._pages.passed, self._pages.keys[-1])
+        return Portions(self._wide, self._widths, self._sizes(scan), self._pages.bytes, passed, scan.keys_only)
 
     def _row_backwards(self, scan: SliceScan, row: bytes) -> RowBackwards:
         def pages(
@@ -421,12 +420,8 @@ class SliceReader:
         assert scan.first is not None
         assert scan.page is not None
         assert spacing is not None
-        key = scan.rows.start
-        if page is None and scan.limit == 1:
-            yield from self._before(scan, key, until(scan.ranges, scan.first), spacing)
-        else:
-            begun = BegunPortion(scan.first, scan.page, page)
-            yield from self._row_backwards(scan, key).guessed(scan.ranges, spacing, begun)
+        begun = BegunPortion(scan.first, scan.page, page)
+        yield from self._row_backwards(scan, scan.rows.start).guessed(scan.ranges, spacing, begun)
 
     def _backwards(self, scan: SliceScan, row: Row) -> Generator[Sequence[ObjectRow], None, None]:
         """The objects of one wide row, the last one first.
@@ -435,26 +430,11 @@ class SliceReader:
             row: its first page, which is full; for `keys_of_rows` its first key.
         """
         spacing = None if scan.keys_of_rows else self._noted(scan, row)
-        yield from self._before(scan, row.row, scan.ranges, spacing)
-
-    def _before(
-        self, scan: SliceScan, row: bytes, ranges: Sequence[Interval], spacing: Fraction | None
-    ) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects in some ranges of one row, the last one first.
-
-        Args:
-            spacing: the mean distance between two of them, if it is known.
-        """
-        backwards, before = self._row_backwards(scan, row), ranges
-        if scan.limit == 1 and (last := self.last_prefix(row, ranges)) is not None:
-            yield from backwards.whole(starting(ranges, last))
-            before = until(ranges, last)
-        if not before:
-            return
-        if spacing and self._portions(scan).ends_at_object(before):
-            yield from backwards.guessed(before, spacing)
+        backwards = self._row_backwards(scan, row.row)
+        if spacing and self._portions(scan).ends_at_object(scan.ranges):
+            yield from backwards.guessed(scan.ranges, spacing)
         else:
-            yield from backwards.by_keys(before)
+            yield from backwards.by_keys(scan.ranges)
 
     def _noted(self, scan: SliceScan, row: Row) -> Fraction:
         """Notes the size of the cells in the first page of a row; returns the mean distance between its objects."""
@@ -463,30 +443,6 @@ class SliceReader:
             self._widths.page(self._wide.table, len(cells), bytes_of(names, cells))
         objects = self._unfolding.objects(row.row, names, cells)
         return mean_distance(scan.ranges, [self._wide.places.cut(each.row)[1] for each in objects])
-
-    def last_prefix(self, row: bytes, ranges: Sequence[Interval]) -> bytes | None:
-        """The qualifier prefix of the last object of a row, found by bisection; None if the last cell belongs to no
-        object, or if there is no cell.
-        """
-        probe = SliceScan(KeyRange.exactly(row), ranges, keys_only=True)
-        cell_limit = self._pages.cells[0]
-        low, high, middle = b"", ranges[-1][1], ranges[0][0]
-        number = 0
-        while True:
-            names: list[bytes] = []
-            if remaining_ranges := starting(ranges if high is None else until(ranges, high), middle):
-                answer = _only(self._begin(probe, row, remaining_ranges, cell_limit))
-                names = [] if answer is None else [name[self._start :] for name in answer.columns]
-            low = names[-1] if names else low
-            # A page that is not full, or no cell right after the last known one, shows that there are no more cells.
-            if 0 < len(names) < cell_limit or (not names and (not low or middle == key_successor(low))):
-                break
-            if not names:
-                high = middle
-            number += 1
-            middle = halfway(low, high) if number % _STEPS else key_successor(low)
-        end = self._wide.prefix_end(low) if low else None
-        return None if end is None else low[:end]
 
 
 def _chosen(ranges: Sequence[Interval], keys_only: bool) -> Filter:

@@ -174,7 +174,7 @@ class RowBackwards:
         A pass over the keys finds where the portions begin. If there are many keys, it ends early, and the end is
         searched.
         """
-        passed = self._pass(before, self._portions.passed)
+        passed = self._pass(before)
         if not passed.left:
             yield from self._between(before, passed.bounds)
             return
@@ -219,8 +219,8 @@ class RowBackwards:
         """
         last: bytes | None = None
         if not self._found:
-            before, few = self._before, max(1, self._portions.passed // 10)
-            passed = self._pass(before, few, few)
+            before = self._before
+            passed = self._pass(before, max(1, self._portions.passed // 10))
             if not passed.left:
                 self._before = ()
                 yield from self._between(before, passed.bounds)
@@ -239,7 +239,7 @@ class RowBackwards:
             start = self._portions.start(left, self._portions.length(self._missing, found.spacing))
             self._start = max(left[0][0], start)
             return
-        passed = self._pass(left, self._portions.passed)
+        passed = self._pass(left)
         if passed.left:
             self._go_to(self._search.end(left, passed.last, passed.spacing or found.spacing, self._missing))
             return
@@ -258,24 +258,24 @@ class RowBackwards:
         self._start = end.start if starting(self._before, end.start) else None
         self._expect(end.spacing or self._spacing)
 
-    def _pass(self, before: Sequence[Interval], enough: int, size: int | None = None) -> _Passed:
+    def _pass(self, before: Sequence[Interval], most: int | None = None) -> _Passed:
         """Reads the keys in some ranges, or only the first keys if there are many.
 
         Args:
-            enough: from about this number of cells on, the keys count as many.
-            size: cells in the first page.
+            most: the number of cells from which on the keys count as many; by default that of the portions.
         """
+        most = self._portions.passed if most is None else most
         groups = _Groups(self._portions, before[0][0])
         last = deque[bytes](maxlen=max(2, self._missing))
         left: list[Interval] = []
         cells = 0
-        with closing(self._pages(before, size, left=left, keys_only=True)) as pages:
+        with closing(self._pages(before, most, left=left, keys_only=True)) as pages:
             for page in pages:
                 for object_row in page:
                     last.append(object_row.row)
                     groups.add(object_row)
                     cells += len(object_row.columns)
-                if left and 2 * cells >= enough:  # the last object of a full page is not in it
+                if left and 2 * cells >= most:  # the last object of a full page is not in it
                     break
         places = [*map(self._portions.place, last)]
         bounds = groups.bounds if places else []
