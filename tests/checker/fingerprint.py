@@ -14,8 +14,9 @@ import dis
 import enum
 import gc
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
+from operator import attrgetter
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -33,7 +34,9 @@ from hbmodel.mapping.declare.fields import FieldSpec, FlagSpec
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema
 
-PLAIN = frozenset({int, str, bytes, float, type(None), type(...)})
+PLAIN = frozenset({int, str, bytes, type(None), type(...)})
+"""Objects of these classes are their own values. Not those of `bool` and `float`, which equal integers."""
+
 CONSTANT = (type, ModuleType, CodeType, enum.Enum, GetSetDescriptorType, MemberDescriptorType)
 ITERATORS = frozenset(
     map(
@@ -90,7 +93,11 @@ def fingerprint(steps: Any, constant: frozenset[int] = frozenset()) -> Any:
 
 
 class _Reader:
-    """Makes values; an object that comes again is named by its number, so that what is shared stays so."""
+    """Makes values; an object that comes again is named by its number, so that what is shared stays so.
+
+    Half of what is read are plain objects, which are their own values: they are told where they are met, without a
+    call for each.
+    """
 
     def __init__(self, constant: frozenset[int]) -> None:
         self._constant = constant
@@ -100,14 +107,14 @@ class _Reader:
     def value(self, of: Any) -> Any:
         kind = type(of)
         if kind in PLAIN:
-            return of if kind is not float else (kind, of)
-        if kind is bool:
-            return (bool, int(of))
+            return of
+        if kind is bool or kind is float:
+            return (kind, float(of))
         at = id(of)
         if at in self._constant or _is_constant(kind):
             return ("same", at)
         if kind is tuple:
-            return (tuple, *map(self.value, of))
+            return (tuple, self._items(of))
         if kind is frozenset:
             return (frozenset, frozenset(map(self.value, of)))
         numbers = self._numbers
@@ -116,58 +123,83 @@ class _Reader:
             return ("again", number)
         numbers[at] = len(numbers)
         self._kept.append(of)
-        return (kind, self._contents(of, kind))
+        contents = CONTENTS.get(kind)
+        if contents is not None:
+            return (kind, contents(self, of))
+        fields = _fields(kind)
+        return (kind, self._object(of, kind) if fields is None else self._items(fields(of)))
 
-    def _contents(self, of: Any, kind: type) -> Any:
-        if kind is GeneratorType:
-            return self._generator(of)
-        if kind is dict:
-            return self._pairs(of)
-        if kind is list:
-            return tuple(map(self.value, of))
-        if _is_record(kind):
-            return tuple([self.value(getattr(of, name)) for name in _slots(kind)])
-        if kind is FunctionType:
-            if (
-                of.__closure__ is None
-                and of.__defaults__ is None
-                and of.__kwdefaults__ is None
-                and "<locals>" not in of.__qualname__
-            ):
-                return ("same", id(of))
-            return (
-                of.__code__,
-                id(of.__globals__),
-                *map(self.value, (of.__closure__, of.__defaults__)),
-                self._pairs(of.__kwdefaults__ or {}),
-            )
-        if kind is CellType:
-            try:
-                return self.value(of.cell_contents)
-            except ValueError:
-                return "empty"
-        if kind is MethodType:
-            return (self.value(of.__func__), self.value(of.__self__))
-        if kind is BuiltinFunctionType:
-            return (of.__name__, self.value(of.__self__))
-        if kind is partial:
-            return (self.value(of.func), self.value(of.args), self._pairs(of.keywords))
-        if kind is itertools.count:
-            return repr(of)
-        if kind in ITERATORS:
-            return tuple(map(self.value, of.__reduce__()[1:]))
-        if kind in (zip, map, filter, enumerate, reversed) or kind in (itertools.chain, itertools.islice):
-            return self._opaque_iterator(of, kind)
-        if kind is range:
-            return (of.start, of.stop, of.step)
-        return self._object(of, kind)
+    def _items(self, of: Iterable[Any]) -> tuple[Any, ...]:
+        value, plain = self.value, PLAIN
+        return tuple([one if type(one) in plain else value(one) for one in of])
 
-    def _opaque_iterator(self, of: Any, kind: type) -> Any:
-        if kind in (zip, map, filter):
-            return tuple(self.value(part) for part in gc.get_referents(of) if part is not None)
-        if kind is enumerate:
-            return tuple(map(self.value, of.__reduce__()[1]))
-        raise NotComparable(kind)
+    def _pairs(self, of: Any) -> Any:
+        value, plain = self.value, PLAIN
+        return tuple(
+            [
+                (key if type(key) in plain else value(key), item if type(item) in plain else value(item))
+                for key, item in dict.items(of)
+            ]
+        )
+
+    def _generator(self, of: Any) -> Any:
+        frame = of.gi_frame
+        if frame is None:
+            return "over"
+        if of.gi_running:
+            raise NotComparable(of)
+        code, at, local = of.gi_code, frame.f_lasti, frame.f_locals
+        held = _held(of, code, local)
+        names = [name for name in _read_again(code, at) if name in local]
+        return (id(code), at, tuple(names), self._items([local[name] for name in names]), self._items(held))
+
+    def _function(self, of: Any) -> Any:
+        if (
+            of.__closure__ is None
+            and of.__defaults__ is None
+            and of.__kwdefaults__ is None
+            and "<locals>" not in of.__qualname__
+        ):
+            return ("same", id(of))
+        return (
+            of.__code__,
+            id(of.__globals__),
+            *map(self.value, (of.__closure__, of.__defaults__)),
+            self._pairs(of.__kwdefaults__ or {}),
+        )
+
+    def _cell(self, of: Any) -> Any:
+        try:
+            return self.value(of.cell_contents)
+        except ValueError:
+            return "empty"
+
+    def _method(self, of: Any) -> Any:
+        return (self.value(of.__func__), self.value(of.__self__))
+
+    def _built_in_function(self, of: Any) -> Any:
+        return (of.__name__, self.value(of.__self__))
+
+    def _partial(self, of: Any) -> Any:
+        return (self.value(of.func), self.value(of.args), self._pairs(of.keywords))
+
+    def _count(self, of: Any) -> Any:
+        return repr(of)
+
+    def _range(self, of: Any) -> Any:
+        return (of.start, of.stop, of.step)
+
+    def _iterator(self, of: Any) -> Any:
+        return self._items(of.__reduce__()[1:])
+
+    def _enumerate(self, of: Any) -> Any:
+        return self._items(of.__reduce__()[1])
+
+    def _of_several(self, of: Any) -> Any:
+        return tuple(self.value(part) for part in gc.get_referents(of) if part is not None)
+
+    def _opaque(self, of: Any) -> Any:
+        raise NotComparable(type(of))
 
     def _object(self, of: Any, kind: type) -> Any:
         if kind in DERIVED:
@@ -176,7 +208,7 @@ class _Reader:
         if isinstance(of, dict):
             parts.append(self._pairs(of))
         elif isinstance(of, list | tuple):
-            parts.append(tuple(map(self.value, of)))
+            parts.append(self._items(of))
         elif isinstance(of, set | frozenset):
             parts.append(frozenset(map(self.value, of)))
         if not _is_python(kind):
@@ -188,25 +220,24 @@ class _Reader:
             parts.append(self._pairs(of.__dict__))
         return tuple(parts)
 
-    def _pairs(self, of: Any) -> Any:
-        value = self.value
-        return tuple([(value(key), value(item)) for key, item in dict.items(of)])
 
-    def _generator(self, of: Any) -> Any:
-        frame = of.gi_frame
-        if frame is None:
-            return "over"
-        if of.gi_running:
-            raise NotComparable(of)
-        code, at, local = of.gi_code, frame.f_lasti, dict(frame.f_locals)
-        held = _held(of, code, local)
-        value = self.value
-        return (
-            id(code),
-            at,
-            *[(name, value(local[name])) for name in _read_again(code, at) if name in local],
-            *map(value, held),
-        )
+CONTENTS: dict[type, Callable[[_Reader, Any], Any]] = {
+    GeneratorType: _Reader._generator,
+    dict: _Reader._pairs,
+    list: _Reader._items,
+    FunctionType: _Reader._function,
+    CellType: _Reader._cell,
+    MethodType: _Reader._method,
+    BuiltinFunctionType: _Reader._built_in_function,
+    partial: _Reader._partial,
+    range: _Reader._range,
+    itertools.count: _Reader._count,
+    **dict.fromkeys(ITERATORS, _Reader._iterator),
+    enumerate: _Reader._enumerate,
+    **dict.fromkeys((zip, map, filter), _Reader._of_several),
+    **dict.fromkeys((reversed, itertools.chain, itertools.islice), _Reader._opaque),
+}
+"""What is read of the objects of a class."""
 
 
 @cache
@@ -215,16 +246,19 @@ def _is_constant(kind: type) -> bool:
 
 
 @cache
-def _is_record(kind: type) -> bool:
-    """Whether the objects of a class hold its fields and nothing else: an attrs class with slots."""
+def _fields(kind: type) -> Callable[[Any], tuple[Any, ...]] | None:
+    """Gives the fields of an object, if those of its class hold these and nothing else: an attrs class with slots."""
     own = [base for base in kind.__mro__ if base is not object]
-    fields = [a.name for a in getattr(kind, "__attrs_attrs__", ())]
-    return (
-        kind not in DERIVED
-        and bool(fields)
-        and not any("__dict__" in vars(base) or "__slots__" not in vars(base) for base in own)
-        and {*_slots(kind)} == {*fields}
-    )
+    fields, slots = [a.name for a in getattr(kind, "__attrs_attrs__", ())], _slots(kind)
+    if (
+        kind in DERIVED
+        or not fields
+        or any("__dict__" in vars(base) or "__slots__" not in vars(base) for base in own)
+        or {*slots} != {*fields}
+    ):
+        return None
+    found = attrgetter(*slots)
+    return found if len(slots) > 1 else lambda of: (found(of),)
 
 
 @cache
@@ -238,19 +272,25 @@ def _is_python(kind: type) -> bool:
 def _held(steps: Any, code: CodeType, local: dict[str, Any]) -> list[Any]:
     """The state of a generator in addition to its local variables: cells, and the values on the stack, in order."""
     found = gc.get_referents(steps)
-    begins = [n + 1 for n in range(1, len(found)) if found[n] is code and isinstance(found[n - 1], FunctionType)]
+    begins = [n + 1 for n, of in enumerate(found) if of is code and n > 1 and isinstance(found[n - 1], FunctionType)]
     if len(begins) != 1:
         raise NotComparable(code)
-    rest, cells = found[begins[0] :], []
-    for name in code.co_varnames:
-        if name in code.co_cellvars and rest and isinstance(rest[0], CellType):
-            cells.append(rest[0])  # an argument that another function uses too
+    at, ends, cells = begins[0], len(found), []
+    for name, used_inside in _variables(code):
+        if used_inside and at < ends and isinstance(found[at], CellType):
+            cells.append(found[at])  # an argument that another function uses too
         elif name not in local:
             continue
-        elif not rest or rest[0] is not local[name]:
+        elif at == ends or found[at] is not local[name]:
             raise NotComparable(code)
-        rest = rest[1:]
-    return [*cells, *rest]
+        at += 1
+    return [*cells, *found[at:]]
+
+
+@cache
+def _variables(code: CodeType) -> tuple[tuple[str, bool], ...]:
+    """The local variables of a function, each with whether a function inside uses it."""
+    return tuple((name, name in code.co_cellvars) for name in code.co_varnames)
 
 
 @cache

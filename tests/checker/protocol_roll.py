@@ -14,19 +14,35 @@ went on. And where no step is left, every builder that was not killed has gone o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from attrs import evolve, frozen
 
 from hbmodel.protocol.writers_roll import Member, Revisions, RollLine
 from tests.checker.cells import Violation
-
-T = TypeVar("T")
+from tests.checker.protocol_roll_states import (
+    AHEAD,
+    CALLS,
+    COLLECTOR,
+    GONE_ON,
+    LEFT,
+    PART,
+    REGISTRY,
+    TICK,
+    Builder,
+    Left,
+    Numbered,
+    Process,
+    State,
+    States,
+    whole,
+)
 
 CELL = "s"
 CALL, LINE, DELETE = range(3)
-CALLS = ("call", "line", "delete")
+KINDS = ("call", "line", "delete")
 NO_LINE = -1
 NONE = b""
 """The id of a process that has used all that the model gives it."""
@@ -141,55 +157,6 @@ class Bounds:
     after: int | None = None
 
 
-class Left(NamedTuple):
-    """The remaining limits, see `Bounds`."""
-
-    unknown: int
-    killed: int
-    builders_killed: int
-    flips: int
-    forks: int
-    jumps: int
-    attempts: int
-
-
-class Process(NamedTuple):
-    """One program. `up` is 0 if it was killed, and 2 if it has not been forked yet."""
-
-    up: int
-    member: int  # its number
-    point: str  # off, sent, find, read, on, ending
-    puts: int
-    # ("idle", writes) | ("bound", writes, state) | ("looked", writes, state, tick) | ("wait", ...)
-    threads: tuple[tuple[Any, ...], ...]
-    jumped: int = 0
-
-
-class Builder(NamedTuple):
-    """Who changes the state."""
-
-    point: str
-    target: int
-    at: int
-    waits: tuple[int, ...]
-    rounds: int
-
-
-class State(NamedTuple):
-    """Where everything stands. A line is (time, its number) or None, after the time of the last delete of its row."""
-
-    tick: int
-    ahead: int
-    registry: int
-    lines: tuple[tuple[int, tuple[int, int] | None], ...]
-    calls: tuple[tuple[Any, ...], ...]
-    processes: tuple[Process, ...]
-    builders: tuple[Builder, ...]
-    collector: tuple[Any, ...]
-    left: Left
-    gone_on: int
-
-
 DEAD = Process(0, -1, "off", 0, ())
 Labelled = tuple[tuple[Any, ...], State]
 """What is done, as a format and its arguments, and the state that follows."""
@@ -200,23 +167,18 @@ def of_state(state: int) -> Revisions:
     return Revisions(((CELL, state),))
 
 
-class Numbered(Generic[T]):
-    """Values with numbers, so that a state holds numbers alone."""
+class Actor(NamedTuple):
+    """Something that makes steps.
 
-    def __init__(self) -> None:
-        self._numbers: dict[T, int] = {}
-        self._values: list[T] = []
+    Attributes:
+        steps: the steps from a state, in which all parts that they do not depend on are hidden.
+        sees: the bits of the parts that they read or change.
+        known: what each step adds to the number of a state, by these bits; and what is done.
+    """
 
-    def number(self, value: T) -> int:
-        """The number of a value; equal values have the same number."""
-        found = self._numbers.get(value)
-        if found is None:
-            found = self._numbers[value] = len(self._values)
-            self._values.append(value)
-        return found
-
-    def __getitem__(self, number: int) -> T:
-        return self._values[number]
+    steps: Callable[[State], Iterator[Labelled]]
+    sees: int
+    known: dict[int, tuple[tuple[int, tuple[Any, ...]], ...]]
 
 
 class RollModel:
@@ -246,6 +208,16 @@ class RollModel:
             ("idle", b.collected),
             Left(b.unknown, b.killed, b.builders_killed, b.flips, b.forks, b.jumps, b.attempts),
             0,
+        )
+        self._states = States(self._first)
+        self._actors_of: dict[int, tuple[Actor, ...]] = {}
+        self._landings: dict[int, Any] = {}
+        self._clock = self._ticking()
+        self._others = (
+            *map(self._working, range(len(b.threads))),
+            *map(self._building, range(len(b.builders))),
+            Actor(self._flips, _bits(AHEAD, LEFT), {}),
+            self._collecting(),
         )
 
     def _member(self, of: int) -> Member:
@@ -518,7 +490,7 @@ class RollModel:
 
     # --- builders and the collector -----------------------------------------------------------------------------------
 
-    def _steps_of_builder(self, state: State, n: int) -> Iterator[Labelled]:
+    def _steps_of_builder(self, n: int, state: State) -> Iterator[Labelled]:
         b, now, rules, bounds = state.builders[n], state.tick + state.ahead, self.rules, self.bounds
 
         def go(new: Builder, **more: Any) -> State:
@@ -606,7 +578,7 @@ class RollModel:
             older = self._aged[known] = self._number(evolve(member, late=late, until=None if over else member.until))
         return process if older == process.member else process._replace(member=older)
 
-    def _steps(self, state: State) -> Iterator[Labelled]:
+    def _ticks(self, state: State) -> Iterator[Labelled]:
         tick, bounds = state.tick, self.bounds
         hurried = bounds.urgent and (
             any(
@@ -624,36 +596,35 @@ class RollModel:
         if tick < self._last and not hurried and not due:
             processes = tuple(self._older(p, tick + 1) for p in state.processes)
             yield ("tick {}", tick + 1), state._replace(tick=tick + 1, processes=processes)
-        for at, call in enumerate(state.calls):
-            if at and state.calls[at - 1] == call:
-                continue
-            yield from self._lands(state, at)
-            if call[3] >= 0 and state.left.unknown:
-                yield ("W{}: the outcome of a {} is unknown", call[2], CALLS[call[0]]), self._unknown(state, at)
-            if call[3] < 0 and call[1] == tick:
-                yield ("a late call is lost",), state._replace(calls=(*state.calls[:at], *state.calls[at + 1 :]))
-        for n, process in enumerate(state.processes):
-            if process.up == 1:
-                yield from self._steps_of(state, n)
-            elif (
-                process.up == 2
-                and state.left.forks
-                and state.processes[0].up == 1
-                and state.processes[0].point in ("on", "off", "sent")
-            ):
-                yield ("W0 forks W{}", n), self._forked(state, n)
-            if not self.rules.running and state.left.jumps and process.up == 1:
-                jumped = process._replace(jumped=process.jumped - bounds.call - 2 * bounds.skew - 1)
-                left = state.left._replace(jumps=state.left.jumps - 1)
-                yield ("the clock of W{} is set back", n), self._with(state, n, jumped, left=left)
-        for n in range(len(state.builders)):
-            yield from self._steps_of_builder(state, n)
+
+    def _steps_of_call(self, at: int, state: State) -> Iterator[Labelled]:
+        call = state.calls[at]
+        yield from self._lands(state, at)
+        if call[3] >= 0 and state.left.unknown:
+            yield ("W{}: the outcome of a {} is unknown", call[2], KINDS[call[0]]), self._unknown(state, at)
+        if call[3] < 0 and call[1] == state.tick:
+            yield ("a late call is lost",), state._replace(calls=(*state.calls[:at], *state.calls[at + 1 :]))
+
+    def _steps_of_process(self, n: int, state: State) -> Iterator[Labelled]:
+        process, bounds = state.processes[n], self.bounds
+        if process.up == 1:
+            yield from self._steps_of(state, n)
+        elif (
+            process.up == 2
+            and state.left.forks
+            and state.processes[0].up == 1
+            and state.processes[0].point in ("on", "off", "sent")
+        ):
+            yield ("W0 forks W{}", n), self._forked(state, n)
+        if not self.rules.running and state.left.jumps and process.up == 1:
+            jumped = process._replace(jumped=process.jumped - bounds.call - 2 * bounds.skew - 1)
+            left = state.left._replace(jumps=state.left.jumps - 1)
+            yield ("the clock of W{} is set back", n), self._with(state, n, jumped, left=left)
+
+    def _flips(self, state: State) -> Iterator[Labelled]:
         if state.left.flips:
-            flipped = state._replace(
-                ahead=bounds.skew - state.ahead, left=state.left._replace(flips=state.left.flips - 1)
-            )
-            yield ("the server's clock changes",), flipped
-        yield from self._steps_of_collector(state)
+            left = state.left._replace(flips=state.left.flips - 1)
+            yield ("the server's clock changes",), state._replace(ahead=self.bounds.skew - state.ahead, left=left)
 
     def _forked(self, state: State, n: int) -> State:
         """A forked child, which begins without a line. In a mutant, it continues as its parent."""
@@ -666,6 +637,44 @@ class RollModel:
         point = "on" if parent.until is not None else "off"
         return self._with(state, n, child._replace(point=point, puts=0), copied, left=left)
 
+    def _actors(self, calls: int) -> tuple[Actor, ...]:
+        """All that make steps, in order, while the calls with this number are under way."""
+        found = self._actors_of.get(calls)
+        if found is None:
+            sent = self._states[calls << CALLS].calls
+            landing = [self._landing(at, call) for at, call in enumerate(sent) if not at or sent[at - 1] != call]
+            found = self._actors_of[calls] = (self._clock, *landing, *self._others)
+        return found
+
+    def _ticking(self) -> Actor:
+        states = self._states
+        builders = states.builders if self.bounds.urgent else ()
+        return Actor(self._ticks, _bits(TICK, CALLS, *states.processes, *builders), {})
+
+    def _landing(self, at: int, call: tuple[Any, ...]) -> Actor:
+        states = self._states
+        told = states.processes[call[2] : call[2] + 1] if call[3] >= 0 else ()
+        lands_on = (GONE_ON,) if call[0] == CALL else (AHEAD, states.lines[call[4]])
+        # calls with the same position may have what is known in common: the calls are a part that they see
+        known = self._landings.setdefault(at, {})
+        return Actor(partial(self._steps_of_call, at), _bits(TICK, LEFT, CALLS, *told, *lands_on), known)
+
+    def _working(self, n: int) -> Actor:
+        states, count = self._states, len(self.bounds.threads)
+        rows, processes = states.lines[n::count], states.processes[n : n + 1]
+        if self.bounds.forks:  # a child may have the line of its parent
+            rows, processes = states.lines, states.processes
+        sees = _bits(TICK, REGISTRY, LEFT, CALLS, *rows, *processes)
+        return Actor(partial(self._steps_of_process, n), sees, {})
+
+    def _building(self, n: int) -> Actor:
+        states = self._states
+        sees = _bits(TICK, AHEAD, REGISTRY, GONE_ON, LEFT, *states.lines, states.builders[n])
+        return Actor(partial(self._steps_of_builder, n), sees, {})
+
+    def _collecting(self) -> Actor:
+        return Actor(self._steps_of_collector, _bits(TICK, AHEAD, COLLECTOR, *self._states.lines), {})
+
     def run(self, limit: int | None = None) -> Mapping[str, Any]:
         """Goes through every state: whether all is well, how many states, else what is wrong and the steps that lead
         there.
@@ -675,35 +684,53 @@ class RollModel:
         return found if found["ok"] else self._search(limit, {})
 
     def _search(self, limit: int | None, parents: dict[int, tuple[int, str]] | None) -> Mapping[str, Any]:
-        """States are known by their hashes; `parents` takes the step that leads to each."""
-        queue, seen = deque([self._first]), {hash(self._first)}
+        """States are known by their numbers; `parents` takes the step that leads to each."""
+        begin = self._states.number(self._first)
+        queue, seen = deque([begin]), {begin}
 
-        def failed(state: State, label: str, error: str) -> Mapping[str, Any]:
-            trace, at = [label], hash(state)
+        def failed(at: int, label: str, error: str) -> Mapping[str, Any]:
+            trace = [label]
             while parents is not None and at in parents:
                 at, step = parents[at]
                 trace.append(step)
             return {"ok": False, "states": len(seen), "error": error, "trace": trace[::-1]}
 
+        actors_of = self._actors_of
         while queue:
             state = queue.popleft()
-            of, moved = hash(state), False
+            moved = False
+            calls = state >> CALLS & PART
             try:
-                for label, new in self._steps(state):
-                    moved = True
-                    known = hash(new)
-                    if known not in seen:
-                        seen.add(known)
-                        queue.append(new)
-                        if parents is not None:
-                            parents[known] = (of, label[0].format(*label[1:]))
+                for steps, sees, known in actors_of.get(calls) or self._actors(calls):
+                    seen_of_it = state & sees
+                    moves = known.get(seen_of_it)
+                    if moves is None:
+                        moves = known[seen_of_it] = self._moves(steps, seen_of_it)
+                    for distance, label in moves:
+                        moved = True
+                        new = state + distance
+                        if new not in seen:
+                            seen.add(new)
+                            queue.append(new)
+                            if parents is not None:
+                                parents[new] = (state, label[0].format(*label[1:]))
             except Violation as violation:
                 return failed(state, "VIOLATION", str(violation))
-            if not moved and any(b.point not in ("done", "dead") for b in state.builders):
+            if not moved and any(b.point not in ("done", "dead") for b in self._states[state].builders):
                 return failed(state, "STUCK", "a builder never goes on")
             if limit is not None and len(seen) > limit:
                 break
         return {"ok": True, "states": len(seen)}
+
+    def _moves(
+        self, steps: Callable[[State], Iterator[Labelled]], number: int
+    ) -> tuple[tuple[int, tuple[Any, ...]], ...]:
+        state, distance = self._states[number], self._states.distance
+        return tuple((distance(number, state, after), label) for label, after in steps(state))
+
+
+def _bits(*places: int) -> int:
+    return sum(whole(place) for place in places)
 
 
 def configurations(

@@ -172,11 +172,9 @@ class Model:
         label: Any = "BEGIN"
         try:
             begin = self._begin()
-            processes = [
-                (i, SHIFTS[i], self._moves_of[i], self._behaviours[i].first, self._writers[i])
-                for i in range(len(self.procs))
-            ]
+            processes = [(i, SHIFTS[i], self._moves_of[i]) for i in range(len(self.procs))]
             watching, observed = self._pool.watching, self._pool.observed
+            any_may_crash = not self.reduced or self.ages
             seen = self._reached = {begin}
             stack = [begin]
             while stack:
@@ -185,18 +183,21 @@ class Model:
                 if limit is not None and states > limit:
                     return {"ok": None, "states": states, "trans": transitions, "error": "limit", "trace": ()}
                 store, monitor = code & STORES, code >> MONITOR_AT & MONITORS
-                running: list[tuple[int, Moves, bool]] = []
-                for i, shift, moves, first, writes in processes:
+                watched, at = watching[monitor], store << POINT_BITS
+                running, heeded = 0, False
+                for i, shift, moves in processes:
                     point = code >> shift & POINTS
                     if point <= DEAD:
                         continue
-                    found = moves.get(store << POINT_BITS | point)
+                    found = moves.get(at | point)
                     if found is None:
-                        found = moves[store << POINT_BITS | point] = self._moved(i, store, point)
-                    running.append((i, found, writes and point != first and not found.pure))
+                        found = moves[at | point] = self._moved(i, store, point)
+                    running += 1
+                    if found.heeds:
+                        heeded = True
                     for distance, move in found.plain:
                         there = code + distance
-                        if watching[monitor] and move[0] != store:
+                        if watched and move[0] != store:
                             known = observed.get((monitor, move[0]))
                             there += (
                                 (self._observe(monitor, move[0]) if known is None else known) - monitor
@@ -216,14 +217,16 @@ class Model:
                             stack.append(slowly)
                             if parents is not None:
                                 parents[slowly] = (code, label)
-                for i in self._crashing(code, running):
-                    there = self._crashed(code, i)
-                    transitions += 1
-                    if there not in seen:
-                        seen.add(there)
-                        stack.append(there)
-                        if parents is not None:
-                            parents[there] = (code, (i, None))
+                crashes = code >> CRASHES_AT & MOST_CRASHES
+                if crashes and (any_may_crash or heeded or running <= crashes):  # else `_crashing` finds none
+                    for i in self._crashing(code, self._running(code)):
+                        there = self._crashed(code, i)
+                        transitions += 1
+                        if there not in seen:
+                            seen.add(there)
+                            stack.append(there)
+                            if parents is not None:
+                                parents[there] = (code, (i, None))
                 if not running:
                     label = "TERMINAL"
                     self._end(store)
@@ -333,6 +336,16 @@ class Model:
             else:
                 monitor = self._ended(monitor, i, step[1])
             point = self._behaviours[i].after(point, None)
+
+    def _running(self, code: int) -> list[tuple[int, Moves, bool]]:
+        """The processes that have not stopped, with their moves, which are known, and whether each may crash now."""
+        found: list[tuple[int, Moves, bool]] = []
+        for i, behaviour in enumerate(self._behaviours):
+            point = code >> SHIFTS[i] & POINTS
+            if point > DEAD:
+                moves = self._moves_of[i][(code & STORES) << POINT_BITS | point]
+                found.append((i, moves, self._writers[i] and point != behaviour.first and not moves.pure))
+        return found
 
     def _crashing(self, code: int, running: Sequence[tuple[int, Moves, bool]]) -> Sequence[int]:
         """Which processes crash now: without reductions all that may, else those whose death a next step could tell,
