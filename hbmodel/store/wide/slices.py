@@ -19,7 +19,7 @@ from hbmodel.store.wide.backwards.end_search import EndSearch
 from hbmodel.store.wide.backwards.portions import Portions
 from hbmodel.store.wide.backwards.qualifier_distances import mean_distance
 from hbmodel.store.wide.backwards.row_backwards import BegunPortion, RowBackwards
-from hbmodel.store.wide.intervals import Interval, behind, starting
+from hbmodel.store.wide.intervals import Interval, behind, starting, until
 from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.wide.row_pieces import JoinedPieces, cut
 from hbmodel.store.wide.wide_row_sizes import RowWidths, bytes_of
@@ -368,11 +368,15 @@ class SliceReader:
     def _guessed(self, scan: SliceScan) -> SliceScan | None:
         """The scan of one row backwards with a guess where its last portion begins; None without a good reason."""
         portions = self._portions(scan)
-        spacing = portions.spacing
-        if spacing is None or not portions.ends_at_object(scan.ranges):
+        spacing, before = portions.spacing, scan.ranges
+        if spacing is None:
             return None
+        if not portions.ends_at_object(scan.ranges):
+            last = self._widths.last_place(self._wide.name, scan.rows.start, scan.ranges[-1][1])
+            if last is None or not (before := until(scan.ranges, key_successor(last))):
+                return None
         wanted = portions.wanted(scan.limit)
-        first = portions.start(scan.ranges, portions.length(wanted, spacing))
+        first = portions.start(before, portions.length(wanted, spacing))
         return None if first <= scan.ranges[0][0] else evolve(scan, page=portions.size(wanted), first=first)
 
     def _portions(self, scan: SliceScan) -> Portions:
@@ -421,7 +425,8 @@ class SliceReader:
         assert scan.page is not None
         assert spacing is not None
         begun = BegunPortion(scan.first, scan.page, page)
-        yield from self._row_backwards(scan, scan.rows.start).guessed(scan.ranges, spacing, begun)
+        guessed = self._row_backwards(scan, scan.rows.start).guessed(scan.ranges, spacing, begun)
+        yield from self._remembering_end(scan, scan.rows.start, guessed)
 
     def _backwards(self, scan: SliceScan, row: Row) -> Generator[Sequence[ObjectRow], None, None]:
         """The objects of one wide row, the last one first.
@@ -434,7 +439,21 @@ class SliceReader:
         if spacing and self._portions(scan).ends_at_object(scan.ranges):
             yield from backwards.guessed(scan.ranges, spacing)
         else:
-            yield from backwards.by_keys(scan.ranges)
+            yield from self._remembering_end(scan, row.row, backwards.by_keys(scan.ranges))
+
+    def _remembering_end(
+        self, scan: SliceScan, row: bytes, found: Iterable[Sequence[ObjectRow]]
+    ) -> Generator[Sequence[ObjectRow], None, None]:
+        """Passes on the objects of one row backwards, and notes where its last one is, if a later read cannot see that
+        from its ranges: it then begins there, without a search.
+        """
+        stop = scan.ranges[-1][1]
+        unnoted = not self._portions(scan).ends_at_object(scan.ranges)
+        for objects in found:
+            if unnoted and objects:
+                self._widths.ends_at(self._wide.name, row, stop, self._wide.places.cut(objects[0].row)[1])
+                unnoted = False
+            yield objects
 
     def _noted(self, scan: SliceScan, row: Row) -> Fraction:
         """Notes the size of the cells in the first page of a row; returns the mean distance between its objects."""

@@ -1,5 +1,5 @@
-"""What reads have shown about wide rows: the size of their cells, the distance between their objects, and the rows that
-are so wide that they need a warning.
+"""What reads have shown about wide rows: the size of their cells, the distance between their objects, where long rows
+end, and the rows that are so wide that they need a warning.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ MANY_BYTES = 256 * 1024 * 1024
 
 _SAMPLED = 64
 """How many cells of a page are measured to estimate the bytes of the page."""
+
+_ENDS = 1_000
+"""How many ends of rows are remembered."""
 
 logger = logging.getLogger("hbmodel")
 
@@ -40,6 +43,23 @@ class RowWidths:
         self.cell: dict[str, int] = {}
         self.spacing: dict[str, Fraction] = {}
         self._known: set[tuple[str, bytes]] = set()
+        self._ends: dict[tuple[str, bytes, bytes | None], bytes] = {}
+
+    def last_place(self, name: str, row: bytes, stop: bytes | None) -> bytes | None:
+        """The place of the last object below a qualifier, as a search has found it; None if none has.
+
+        Args:
+            name: the table of logical rows.
+        """
+        return self._ends.get((name, row, stop))
+
+    def ends_at(self, name: str, row: bytes, stop: bytes | None, place: bytes) -> None:
+        """Notes the place of the last object below a qualifier; forgets the oldest note if there are many."""
+        key = (name, row, stop)
+        self._ends.pop(key, None)
+        self._ends[key] = place
+        if len(self._ends) > _ENDS:
+            del self._ends[next(iter(self._ends))]
 
     def page(self, table: str, cells: int, size: int) -> None:
         """Notes a full page and its bytes."""
