@@ -11,15 +11,15 @@ from hbmodel.encoding.key_field import CompiledKeyField
 
 @frozen
 class IntegerOrder:
-    """The whole numbers of a key field, in the order of their bytes."""
+    """The order in which the integers of a key field sort by their encoded bytes."""
 
     first: int
     last: int
 
     @classmethod
     def of(cls, slot: CompiledKeyField) -> IntegerOrder | None:
-        """The order of a field at its place in the key. None if the field is nullable, does not hold whole numbers, or
-        does not preserve their order.
+        """The order of a field at its place in the key; None if the field is nullable, does not hold integers, or if
+        its bytes do not sort by value.
         """
         codec = slot.of.codec
         low, high = getattr(codec, "low", None), getattr(codec, "high", None)
@@ -32,9 +32,9 @@ class IntegerOrder:
         return 1 if self.first < self.last else -1
 
     def before(self, value: int) -> int | None:
-        """The number that comes directly before another; None before the first."""
+        """The number directly before `value` in this order; None before the first."""
         return None if value == self.first else value - self._step
 
     def earlier(self, one: int, other: int) -> int:
-        """The one of two numbers that comes first."""
+        """Whichever of two numbers comes first in this order."""
         return min(one, other, key=lambda value: value * self._step)

@@ -165,8 +165,8 @@ class CompiledKeyField:
         return type(self.of.codec) in (TextCodec, BytesCodec) and not self.of.nullable
 
     def packed(self, code: Code, value: str) -> str:
-        """The expression of the field's bytes, for a value that the codec's source accepts where the field is
-        `inline`.
+        """A Python expression for the field's bytes, given an expression for its value. If the field is `inline`, the
+        value must have the type that the codec's source accepts.
         """
         source = source_of(self.of.codec)
         if not self.inline or source is None:
@@ -179,7 +179,9 @@ class CompiledKeyField:
         return f"{part}.translate({code.name(COMPLEMENT)})" if self.of.desc else part
 
     def number(self, code: Code, value: str) -> str:
-        """The expression of the field as a number, for a value that the codec's source accepts."""
+        """A Python expression for the field as a number, given an expression for a value that the codec's source
+        accepts.
+        """
         source = source_of(self.of.codec)
         assert source is not None
         assert self.word is not None
@@ -187,7 +189,7 @@ class CompiledKeyField:
         return complement(self.word, f"({number})") if self.of.desc else number
 
     def unpacked(self, code: Code, number: str) -> str:
-        """The expression of the field's value, for a number read as `word`."""
+        """A Python expression for the field's value, given an expression for the number that was read as `word`."""
         source = source_of(self.of.codec)
         assert source is not None
         assert self.word is not None

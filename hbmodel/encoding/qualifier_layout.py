@@ -82,7 +82,9 @@ class QualifierLayout:
 
     @property
     def raw(self) -> bool:
-        """Whether the last column field ends with the qualifier, so that the only alias is the empty one."""
+        """Whether the last column field is stored without a terminator. It then reaches to the end of the qualifier,
+        and the only possible alias is empty.
+        """
         return self.columns is not None and self.columns.slots[-1].unterminated
 
     def encode(self, values: Sequence[object], alias: bytes = b"") -> bytes:

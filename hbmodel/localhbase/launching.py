@@ -163,7 +163,7 @@ class Launcher:
         )
 
     def _explain(self, role: str) -> None:
-        """Raise an error that says, from the log, why a process ended during its start."""
+        """Raise an error for a process that exited while it was starting, with the reason that its log gives."""
         log = log_file(self.directory, role)
         shown = log if log.exists() else output_file(self.directory, role)
         details = {"process": role, "log": str(shown), "last_error": last_trouble(self.directory, role)}

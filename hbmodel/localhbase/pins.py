@@ -195,7 +195,8 @@ def _resolved(coordinates: str) -> list[Pin]:
 def older_pins(
     coordinates: Sequence[str], newest: Sequence[Pin], fetch: Callable[[str, str, str, Path], Path | None] | None = None
 ) -> list[Pin]:
-    """The jars of an older version: the named jars, and the jars of the newest version that they do not replace.
+    """The jars of an older version of HBase. These are the jars named by `coordinates`, and all other jars of the
+    newest version that are not HBase's own.
 
     Args:
         coordinates: `group:artifact:version` of each.

@@ -147,7 +147,9 @@ class MapField:
         return cells
 
     def settled(self, entries: object, row: bytes) -> dict[Any, Any]:
-        """A copy of the entries with keys and values in their form after a read; raises the same errors as `cells`."""
+        """A copy of the entries, with the keys and values that a read would return for them; raises the same errors as
+        `cells`.
+        """
         start, cells = len(self.column), self.cells(entries, row)
         return {
             self.key_of(column[start:]): None if not cell else self.value_of(cell)

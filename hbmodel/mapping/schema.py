@@ -345,7 +345,9 @@ class TableSchema:
         return tuple(sorted({*self._system_columns, *flag, *moving, *(f.column for f in self.columns)}))
 
     def is_system(self, column: bytes) -> bool:
-        """Whether a cell does not belong to the object itself; a row with no other cells is not an object."""
+        """Whether a column holds system data and not a part of the object. A row that has only such columns is not an
+        object.
+        """
         return column in self._system_columns or column.startswith(self.stamp_prefix)
 
     @cached_property

@@ -145,8 +145,8 @@ class Outcome:
 
 
 def without_nulls(cells: Mapping[bytes, bytes], optional: Set[bytes]) -> dict[bytes, bytes]:
-    """The cells without the empty ones of `optional` columns. Where a model stores None as the absence of the cell, a
-    row with system cells nevertheless has an empty cell.
+    """The cells without the empty ones of `optional` columns. In all other columns `NO_CELL` becomes an empty cell: a
+    row with system cells stores None as an empty cell, even if the model otherwise stores None as a missing cell.
     """
     return {
         column: b"" if value is NO_CELL else value for column, value in cells.items() if value or column not in optional

@@ -1,5 +1,5 @@
-"""A view of a store as of a time: it reads the newest version of each cell before that time, and deletes apply even if
-they are later.
+"""A view of a store as of a time, which reads the newest version of each cell before that time, while deletes apply
+even if they are later.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The wait after a delete at the server's time, so that it hides no put that follows."""
+"""The wait after a delete at the server's time, which keeps the delete from hiding puts that follow it."""
 
 from __future__ import annotations
 

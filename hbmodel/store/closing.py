@@ -1,4 +1,6 @@
-"""The end of every store, at the end of a `with` block or by `close`, and the errors of a closed store."""
+"""What all stores have in common when they are closed, by `close` or at the end of a `with` block, and the error of a
+closed store.
+"""
 
 from __future__ import annotations
 

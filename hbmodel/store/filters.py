@@ -1,4 +1,4 @@
-"""The filters that a store can apply while it reads, as values; each has HBase's meaning."""
+"""Values that describe the filters which a store can apply while it reads; each means the same as HBase's."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 class ValueFilter:
     """Rows whose newest cell of `column` compares with `value` as `operator` says (HBase's `SingleColumnValueFilter`).
 
-    Bytes are compared. The column must be among the columns that the scan reads, or HBase answers as if the cell were
-    missing.
+    Values are compared as bytes. The column must be among the columns that the scan reads; otherwise HBase treats the
+    cell as missing.
 
     Attributes:
         column: `family:qualifier`.

@@ -17,23 +17,23 @@ from hbmodel.errors import HbmodelError
 from hbmodel.store.values import Row
 
 Gate = Callable[[], None]
-"""Raises `SchemaMismatch` if the binding on which the writes of a protocol rely no longer holds, or if its lease is
-over and cannot be renewed.
+"""Raises `SchemaMismatch` if what an operation has read from the registry is no longer true, or if its lease has ended
+and cannot be renewed.
 """
 
 GATE: ContextVar[Gate | None] = ContextVar("gate", default=None)
-"""The gate that requests of this thread pass, or None."""
+"""The gate that is asked before requests of this thread, or None."""
 
 ReadRow = Callable[[str, bytes], Row | None]
 """Reads a row of a table, as the transaction of a request sees it; raises `TableNotFound`."""
 
 TRANSACTION: ContextVar[ReadRow | None] = ContextVar("transaction", default=None)
-"""The function that reads in the transaction in which the gate is being passed; None outside of a transaction."""
+"""While the gate is asked inside a transaction, the function that reads in this transaction; otherwise None."""
 
 
 @contextmanager
 def gated(gate: Gate | None) -> Iterator[None]:
-    """A block in which the requests of this thread pass `gate`, or no gate if it is None."""
+    """A block in which `gate` is asked before the requests of this thread; None means that no gate is asked."""
     token = GATE.set(gate)
     try:
         yield
@@ -47,8 +47,8 @@ def pass_gate(read: ReadRow | None = None) -> None:
     This is to be called before each request that changes something, except the first of an operation.
 
     Args:
-        read: reads in the transaction of the request; given if that transaction has begun, and no one else can write
-            before it ends.
+        read: reads in the transaction of the request. It is given if that transaction has begun, and no one else can
+            write before it ends.
     """
     gate = GATE.get()
     if gate is None:
@@ -62,7 +62,7 @@ def pass_gate(read: ReadRow | None = None) -> None:
 
 
 def may_pass() -> bool:
-    """Whether the gate allows a request to be sent again; False also if the gate could not find out."""
+    """Whether the gate allows a request to be sent again. If the gate fails to find this out, the answer is False."""
     try:
         pass_gate()
     except HbmodelError:

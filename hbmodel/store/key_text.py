@@ -35,8 +35,8 @@ def shell_bytes(text: str) -> bytes:
 
 
 def readings(text: str) -> dict[str, bytes]:
-    """The bytes that pasted text may stand for, by form: `hex`, `shell` or both. Text that begins with `0x` is always
-    hex.
+    """The bytes that pasted text may stand for, by the form in which it is read: `hex`, `shell` or both. Text that
+    begins with `0x` is always hex.
 
     Raises:
         InvalidRequest: the text has neither form.

@@ -49,7 +49,8 @@ class Call:
 
 
 OnCall = Callable[[Call], object]
-"""A function that receives each call, in the thread that made it, before the caller has the answer."""
+"""A function that receives each call. It is called in the thread that made the call, before that thread has the result.
+"""
 
 
 class _Stopwatch:
@@ -90,9 +91,10 @@ def check_on_call(on_call: object) -> None:
 
 
 class ObservedStore(WrappingStore):
-    """Forwards every call to a store, and reports those that read or write rows to a function.
+    """Forwards every call to a store, and reports the calls that read or write rows by calling a function.
 
-    An exception of the function is logged and not raised: the call was made, and the caller must get its result.
+    If the function raises an exception, it is logged and not raised further: the call to the store was made, and the
+    caller must get its result.
 
     Args:
         on_call: the function. It must not use the store itself.
@@ -295,7 +297,7 @@ class ObservedStore(WrappingStore):
         duration, retries = watch.read()
         call = Call(table, operation, rows, size, duration, retries, error)
         try:
-            with gated(None):  # if the function writes, its writes are not part of the operation that made the call
+            with gated(None):  # what the function writes does not belong to the reported operation
                 self._on_call(call)
         except Exception:
             logger.warning("on_call raised an exception; the call that it received is not affected.", exc_info=True)
@@ -345,7 +347,9 @@ class _ObservedPut:
 
 
 class _ObservedBatches(Iterator[Sequence[Row]]):
-    """The batches of a scan, each of which is reported; for a scan without rows, its end is reported."""
+    """The batches of a scan, each of which is reported as a call. A scan without rows is reported once, when it
+    ends.
+    """
 
     def __init__(self, store: ObservedStore, watch: _Stopwatch, table: str, batches: Iterator[Sequence[Row]]) -> None:
         self._store = store

@@ -205,7 +205,7 @@ class Store(Reads, Writes, Administers, Protocol):
     """
 
     token_key: bytes | str | None
-    """The key that seals the continuation tokens of sessions; the store only keeps it for them."""
+    """The key with which sessions encrypt continuation tokens. The store only keeps it for them."""
 
     @property
     def capabilities(self) -> Capabilities:

@@ -35,7 +35,7 @@ def cell_bytes(row: bytes, cells: Iterable[tuple[bytes, bytes]]) -> int:
 
 
 def check_row_size(table: str, row: bytes, size: int) -> None:
-    """Raises `InvalidRequest` for more bytes than are written into one row at once."""
+    """Raises `InvalidRequest` if a change of one row has more bytes than may be written at once."""
     if size > MAX_ROW_BYTES:
         raise InvalidRequest(_TOO_LARGE, table=table, key=row, size=size)
 
@@ -70,14 +70,14 @@ def combined(mutations: Iterable[Put | Delete]) -> list[Put | Delete]:
 def change_together(
     store: Store, table: str, changes: Sequence[ConditionalChange], *, atomic: bool = True
 ) -> list[bool]:
-    """Carries out conditional changes, joined to one change for each row. Returns for each given change whether it was
-    applied.
+    """Carries out conditional changes, after joining the changes of each row into one. Returns for each given change
+    whether it was applied.
 
-    For each row, only the first condition is tried, with no more changes than fit into a call: other changes of the row
-    are not applied. If all changes of a row must be in one call and their conditions differ, none of them is applied,
-    and the row is not in the call. Changes without a mutation only state the version of the row that they have read. If
-    a row has no other changes, these count as applied without a call, even if they have read the versions of several
-    column families.
+    For each row, only the changes with the first change's condition are tried, and no more of them than fit into a
+    call. The other changes of the row are not applied. If `atomic` is True and the conditions of a row differ, none of
+    its changes is sent or applied. A change without mutations only states which version of the row was read. If a row
+    has only such changes, they count as applied without a call, even if they have read the versions of several column
+    families.
 
     Args:
         atomic: whether all changes of a row must be in one call.
@@ -133,10 +133,11 @@ class RowChanges:
     """Mutations of rows of one table that were gathered and not carried out yet.
 
     Attributes:
-        shared: the rows that are changed by one mutation each, or not at all. In any other row, the puts come before
-            the deletes if the store does not take both at once.
+        shared: the rows whose changes must all be made in one atomic mutation. In any other row, the puts are made
+            before the deletes if the store does not take both at once.
         wrote: whether any row may have been changed.
-        in_doubt: whether changes at the server's time may have been carried out, and would be carried out again.
+        in_doubt: whether changes at the server's time may have been carried out already, so that another attempt might
+            carry them out twice.
     """
 
     store: Store

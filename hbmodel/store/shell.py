@@ -1,4 +1,4 @@
-"""The lines for HBase's shell that carry out what a store itself cannot do."""
+"""Commands for HBase's shell that do what a store itself cannot do."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ from urllib.parse import parse_qsl, unquote
 from hbmodel.errors import StoreURLError
 
 Options = Mapping[str, Callable[[str], Any]]
-"""For each option, by name, the function that makes its value from text, or raises ValueError."""
+"""For each option name, the function that converts text to the option's value, or raises ValueError."""
 
 
 def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection[str] = ()) -> dict[str, Any]:
-    """The keyword arguments in a URL: `host`, if it names any, and its options.
+    """The keyword arguments that a URL contains: `host`, if the URL names one, and the options.
 
     No error quotes the URL, since it may hold secrets, even in places where they do not belong. Errors quote only names
     of options, and values of options that are known not to be secret.
@@ -48,7 +48,7 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
     elif hosts:
         arguments["host"] = [unquote(host) for host in hosts.split(",")]
     given = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)  # parse_qsl would make a space of a plus sign
-    # Text that looks like the name of an unknown option may be the rest of a secret that contains an unescaped "&".
+    # An apparent option with an unknown name may be the rest of a secret that contains an unescaped "&".
     quotable = not any(name in secrets for name, _ in given)
     for name, text in given:
         if name not in options:
@@ -74,7 +74,7 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
 def environment_options(
     environment: Mapping[str, str], options: Options, secrets: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The options that an environment gives: `HBMODEL_TIMEOUT` for `timeout`, and so on. An empty variable gives
+    """The options that environment variables set: `HBMODEL_TIMEOUT` for `timeout`, and so on. An empty variable sets
     nothing.
 
     Args:

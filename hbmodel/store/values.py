@@ -28,8 +28,9 @@ timestamp (8), type (1).
 
 
 CLOCK_TICK = 0.002
-"""Seconds after which every server's clock, and this machine's, shows another millisecond. A delete at the server's
-time is acknowledged so much later, since it hides puts of its own millisecond."""
+"""Seconds after which the clock of every server, and of this machine, shows a later millisecond. A store waits this
+long after a delete at the server's time, because the delete hides puts in the same millisecond.
+"""
 
 
 class Cell(Protocol):
@@ -47,7 +48,7 @@ class Cell(Protocol):
 
 
 class Row(Protocol):
-    """One row as read; adapters return their own types, unconverted, if these match this protocol."""
+    """One row as read. Adapters may return objects of their own types that match this protocol."""
 
     @property
     def row(self) -> bytes:
@@ -72,8 +73,8 @@ class Get:
         row: row key.
         columns: each `family:qualifier` or `family`; empty reads every family.
         prefix: the prefix of the qualifiers to read; empty reads all of them.
-        before: in ms; reads the newest version of each cell below this time, as if there were no versions from this
-            time on. Deletes count whatever their time. None reads the newest version.
+        before: a time in ms: for each cell, the newest version before this time is read, as if there were no later
+            versions. Deletes count whatever their time. None reads the newest version.
     """
 
     row: bytes
@@ -185,8 +186,8 @@ class Scan:
 
 @frozen
 class BegunAgain:
-    """A row without columns among the pieces of `Scan.cells`: the earlier pieces of this row are from another read than
-    the next ones.
+    """A row without columns among the pieces of a row (see `Scan.cells`): it announces that the row is read again, so
+    the earlier pieces must not be joined to those that follow.
 
     Attributes:
         row: the row key.
@@ -201,12 +202,12 @@ class BegunAgain:
 
 
 FOREVER = 2**31 - 1
-"""The TTL of cells that never end, in seconds (`HConstants.FOREVER`)."""
+"""The TTL of cells that never expire, in seconds (`HConstants.FOREVER`)."""
 
 
 @frozen
 class Family:
-    """Options of one column family; None leaves the server's default.
+    """Options of one column family; an option that is None gets the server's default.
 
     Attributes:
         name: without the colon.

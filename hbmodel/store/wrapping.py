@@ -1,4 +1,4 @@
-"""A store that wraps another store, and passes on everything except the reading and writing of rows."""
+"""A store that wraps another store, and forwards everything to it except the reading and writing of rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hbmodel.store.values import Family, Region
 
 
 class WrappingStore(ClosingStore):
-    """Passes on the administration of tables, and everything else that the wrapped store has, except the reading and
+    """Forwards the administration of tables, and everything else that the wrapped store has, except the reading and
     writing of rows.
     """
 

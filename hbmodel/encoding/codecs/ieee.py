@@ -58,7 +58,7 @@ def exact_single(value: object) -> float:
 
 
 def single_below(number: float) -> float:
-    """The largest float of 32 bits that is not above a number.
+    """The largest 32-bit float that is less than or equal to a number.
 
     Raises:
         EncodingError: the number is NaN.

@@ -249,8 +249,8 @@ class OrderedBlobVarCodec(_SelfEnding[bytes]):
 class OrderedBlobCodec(_Ordered, Codec[bytes]):
     """`OrderedBytes.encodeBlobCopy`, the type `OrderedBlob`: the header 38 and the bytes, unchanged.
 
-    In a key it is the last field, since nothing marks its end. With `desc=True` it ends in 00, before all bytes are
-    complemented, and bytes that contain 00 are refused, as in Java.
+    In a key it is the last field, since nothing marks its end. With `desc=True`, 00 is appended and then all bytes are
+    complemented. Therefore bytes that contain 00 are refused, as in Java.
     """
 
     python_type = bytes

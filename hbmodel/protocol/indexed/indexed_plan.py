@@ -1,4 +1,5 @@
-"""Turns an old row and a write into mutations: timestamps, entries, the row itself, stale entries.
+"""Plans the mutations of one write from the old row: puts of index entries, the mutation of the row itself, and deletes
+of stale entries, all with their timestamps.
 
 The rules are numbered as in the index protocol: the primary row is authoritative, index entries are a superset, and
 reads verify them.
@@ -181,7 +182,7 @@ class IndexedRowPlanner:
         return LAST_WRITE_WINS + nonce
 
     def entry_version(self, version: bytes) -> bytes:
-        """The version cell of the entries of a row whose version cell is `version`."""
+        """The version cell to put into the entries of a row, given the row's own version cell."""
         return version
 
     def _entries(self, values: Mapping[str, Any], row: bytes) -> list[tuple[Index, bytes]]:
@@ -384,8 +385,8 @@ class IndexedRowPlanner:
     def _condition_of_delete(self, row: Row) -> tuple[bytes, bytes | None] | None:
         """The cell that a delete checks, and its value, or None.
 
-        Without the check, another writer that puts the whole row again, to let it expire, could do this at a timestamp
-        above the delete, and the object would come back.
+        Another writer's update may put the whole row again, because its cells must expire together. Without the check,
+        such a put could get a later timestamp than the delete, and the object would come back.
         """
         if not self.checks:
             return None

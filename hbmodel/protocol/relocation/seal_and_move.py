@@ -219,7 +219,7 @@ class _Between:
         return {write: -1 for write, other in zip(absent, others, strict=True) if not self.way.closed_in_target(other)}
 
     def _settled(self, write: PairedWrite, closed: OldRow) -> Protocol[bool]:
-        """Whether a change that was sent earlier was applied to the row, which is closed by now."""
+        """Whether a change that was sent earlier was applied before the row was closed."""
         sent = self.sent[self.way.source.schema.table]
         change = sent.get(write.source.row)
         if change is None:

@@ -471,9 +471,9 @@ class Query(Generic[R_co]):
         bounded memory.
 
         The items are read and deleted page by page, independently of the pending writes of the session. Items that are
-        added meanwhile may be deleted or not. For a versioned model, a row is kept if it no longer satisfies the query
-        when it is to be deleted. For other models, a row is deleted even if it was changed after it was read. Repeating
-        a failed delete is safe.
+        added meanwhile may or may not be deleted. For a versioned model, a row is kept if it no longer satisfies the
+        query when it is to be deleted. For other models, a row is deleted even if it was changed after it was read.
+        Repeating a failed delete is safe.
 
         Args:
             batch_size: the maximum number of objects per page.
@@ -513,9 +513,9 @@ class Query(Generic[R_co]):
         process.
 
         The partitions are cut along the boundaries of regions (and so of salt buckets, if the table is split by them)
-        and of the key ranges of an `in_`. There are fewer partitions if there are fewer of these ranges. Partitions
-        have about equal numbers of ranges, not of items. Without concurrent writes, the partitions together return
-        exactly the items of the query; with concurrent writes, each partition is read like a separate query.
+        and of the key ranges of an `in_`. If this makes fewer than `count` ranges, there are fewer partitions.
+        Partitions have about equal numbers of ranges, not of items. Without concurrent writes, the partitions together
+        return exactly the items of the query; with concurrent writes, each partition is read like a separate query.
 
         Raises:
             QueryError: the query has a limit, an offset, an order or `on_unreadable`, which partitions cannot keep, or

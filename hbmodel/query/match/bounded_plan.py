@@ -65,7 +65,7 @@ def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
 
 
 def _part(plan: Plan, at: int) -> IndexPart | None:
-    """The part of an index at a position of a path's key; None for the fields of the row key."""
+    """The index part at position `at` of the path's key; None if a field of the row key is there."""
     index = plan.path.index
     return None if index is None or at >= len(index.parts) else index.parts[at]
 

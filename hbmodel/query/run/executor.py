@@ -410,8 +410,8 @@ def read_page(
     seal: Seal | None,
     skipped: Skipped | None = None,
 ) -> tuple[Page[Any], Sequence[RowError]]:
-    """One page: at most `size` items, and a token unless the end is reached; and the errors of the rows that were left
-    out of it.
+    """Reads one page of at most `size` items, with a token unless the end is reached. Also returns the errors of the
+    rows that were left out of the page.
 
     One item more than the page holds is read to see whether anything follows.
 
@@ -442,7 +442,9 @@ def _no_items() -> Generator[Found, None, None]:
 def tolerant_page(
     plan: Plan, window: PageWindow, items: Iterable[Found], seal: Seal | None
 ) -> tuple[Page[Any], Sequence[RowError]]:
-    """The page of a window, without the rows that cannot be read, and the errors of these rows."""
+    """Makes the page that a window describes. Rows that cannot be read are left out, and their errors are returned with
+    the page.
+    """
     read = portion(items, window.skip, window.take, window.last)
     return evolve(page_of(plan, window, read.objects, seal), skipped=len(read.errors)), read.errors
 

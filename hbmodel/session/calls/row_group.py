@@ -65,8 +65,8 @@ class RowGroup:
     All changes of the commit are one atomic change. It is made only if the row still has the version that it had at the
     start of the group: no program added, changed or deleted an object of the row in between. Otherwise the commit
     raises `ConflictError`. Nothing is locked. Objects of other rows are not accepted. A group belongs to its session
-    and its thread. A row has a version in each column family: the first use of a model of another family links the
-    two versions, so that the row has one.
+    and its thread. A row has one version for each column family that its models use. The first use of a model of
+    another family links the two versions; from then on they are one version of the whole row.
 
     As a context manager it commits on a clean exit and discards on an exception.
 

@@ -76,9 +76,7 @@ class Pending:
         return self.outcome is not None and self.outcome.error is not None
 
     def take_back(self) -> None:
-        """If the call is an update of an object with a version, resets the version of its copy to the version before
-        the update.
-        """
+        """If the call updates a versioned object, gives `copy` the version that the row had before the update."""
         if self.following is not None:
             self.following.settle(written=False)
             give_version(self.schema, self.copy, self.following.before)
@@ -92,7 +90,9 @@ class Pending:
 
 
 def held_version(schema: TableSchema, obj: object) -> NextVersion | None:
-    """The version of an object that an update returned, as long as the outcome of the update is not known, or None."""
+    """The version of an object that an update returned, if the outcome of that update is not known yet; otherwise
+    None.
+    """
     field = schema.version_field
     return None if field is None else waiting(getattr(obj, field.name, None))
 

@@ -1,1 +1,1 @@
-"""Requests that HBase or a gateway would refuse, refused before any call."""
+"""Checks that refuse, before any call, requests that HBase or a gateway would refuse."""

@@ -8,8 +8,8 @@ from typing import Any, TypeGuard
 
 
 def whole_number(value: Any) -> int | None:
-    """A plain int from anything that is an integer (`__index__`), NumPy's scalars included; None for anything else,
-    also for a bool.
+    """A plain int for any integer, including NumPy's scalars (anything with `__index__`). None for everything else,
+    including a bool.
     """
     if isinstance(value, bool):
         return None

@@ -27,7 +27,7 @@ _OPERATORS = frozenset(get_args(Operator))
 
 
 def distinct_columns(columns: Sequence[bytes]) -> list[bytes]:
-    """The columns of a read without repetitions, and without columns whose whole family is read too.
+    """The columns of a read, without repetitions and without columns of families that are read as a whole.
 
     If a column and its whole family are given, HBase's `Get` and `Scan` read only the one that is given last.
     """
@@ -36,9 +36,7 @@ def distinct_columns(columns: Sequence[bytes]) -> list[bytes]:
 
 
 def wanted_columns(table: str, columns: Sequence[bytes]) -> Sequence[bytes]:
-    """The columns of a read in the form that HBase accepts, see `distinct_columns`; raises what `check_read_columns`
-    raises.
-    """
+    """Checks the columns of a read as `check_read_columns` does, and returns them as `distinct_columns` does."""
     try:
         return _known_columns(tuple(columns))
     except (InvalidRequest, TypeError):
@@ -126,9 +124,9 @@ def check_filter(filter: Filter, *, reversed: bool) -> None:
 
 
 def _behind_counting(filters: Sequence[Filter]) -> Sequence[Filter]:
-    """The column ranges and prefixes after the first filter that depends on earlier cells."""
+    """The column ranges and prefixes that come after the first filter that depends on earlier cells."""
     counting = next((number for number, part in enumerate(filters) if _counts(part)), len(filters))
-    # Inside another list, no version asks them for a jump.
+    # No version asks ranges inside a nested list for a jump.
     return [part for part in filters[counting + 1 :] if isinstance(part, ColumnRange | ColumnPrefix)]
 
 
@@ -143,7 +141,7 @@ def _counts(filter: Filter) -> bool:
 
 
 def reversible(filter: Filter) -> Filter:
-    """A filter that means the same and that HBase also takes in a reversed scan of several families.
+    """An equivalent filter that HBase also accepts in a reversed scan of several families.
 
     A value filter that drops rows without its column lets the server read other families on demand, which a reversed
     scan refuses ("Reverse scan with loading CFs on demand is not supported"). An additional filter that passes

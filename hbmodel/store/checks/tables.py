@@ -1,4 +1,4 @@
-"""Tables that HBase would not create, refused before any call."""
+"""Checks that refuse, before any call, tables that HBase would not create."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hbmodel.store.values import FOREVER, Family
 # `TableName.isLegalNamespaceName` and `isLegalTableQualifierName`.
 _TABLE_NAME = re.compile(r"(?:\w+:)?\w[\w.-]*")
 
-# A key-value has one byte for the length of the family's name, and the highest bit of this byte is not used.
+# HBase stores the length of the family's name in one signed byte of each key-value.
 _MAX_FAMILY_LENGTH = 127
 
 

@@ -1,10 +1,10 @@
 """Stored cells and rows, their bytes, and the rules by which versions of a cell hide and outlive each other.
 
-A read shows no more versions of a cell than its family keeps, and a delete hides every version up to a time. So most
-versions can never be seen again, and are not kept. These are versions that a tombstone hides, even if they arrive after
-it, and versions above which there are as many longer-lived versions, with different timestamps, as the family keeps.
-The versions of a cell that are kept form a chain, newest first. In a family that keeps one version, the chain has more
-than one only if puts with an explicit TTL (`Put.ttl`) lie above longer-lived versions.
+Versions that no read can see any more are not stored. There are two kinds of them. A tombstone hides versions up to its
+time, even if they are put after the delete. And a read shows no more versions of a cell than its family keeps, so a
+version is hidden for good by that many newer versions with different timestamps that live at least as long. The
+versions of a cell that are kept form a chain, newest first. In a family that keeps one version, the chain has more than
+one only if puts with an explicit TTL (`Put.ttl`) lie above longer-lived versions.
 
 The cells of a row are stored as one MessagePack map, column to `[value, timestamp, ttl, older]`, sorted by column; a
 row that outgrows the size of a segment is cut into several segments.
@@ -20,9 +20,7 @@ from hbmodel.errors import StoreError
 from hbmodel.store.values import Cell
 
 SEGMENT_SIZE = 16 * 1024
-"""Bytes of an encoded segment above which a store cuts it into pieces of half the size, unless the store is given
-another size.
-"""
+"""The default size, in bytes, above which an encoded segment is cut into pieces of half this size."""
 
 NEVER = 1 << 63
 """A time later than every timestamp."""
@@ -78,7 +76,7 @@ def decode_cells(data: bytes) -> Cells:
 def encode_segments(
     first: bytes, cells: Mapping[bytes, StoredCell], limit: int
 ) -> Iterator[tuple[bytes, Mapping[bytes, StoredCell], bytes]]:
-    """Cuts the sorted cells of one segment into as many segments as their size requires.
+    """Divides the sorted cells of one segment into as many segments as their size requires.
 
     Args:
         first: the lower bound of the segment; the first piece keeps it, each other piece begins at its first column.
@@ -105,8 +103,8 @@ def encode_segments(
 
 
 def earliest_end(cells: Mapping[bytes, StoredCell]) -> int | None:
-    """The earliest time at which the newest version of a cell expires by its own TTL; None if no newest version has
-    one.
+    """The earliest time at which the newest version of one of the cells expires by its own TTL; None if none of these
+    versions has a TTL of its own.
     """
     earliest = min((cell.last_instant for cell in cells.values()), default=NEVER)
     return None if earliest >= NEVER else earliest
@@ -121,7 +119,7 @@ def visible(cell: StoredCell | None, now: int, oldest: int, before: int = NEVER)
         cell: the chain.
         now: the server's time in ms.
         oldest: the oldest timestamp that is still alive under the family's TTL.
-        before: versions of this timestamp and newer ones are left out.
+        before: versions with this timestamp or a later one are left out.
     """
     while cell is not None:
         if cell.timestamp < oldest:
@@ -133,8 +131,8 @@ def visible(cell: StoredCell | None, now: int, oldest: int, before: int = NEVER)
 
 
 def visible_versions(cell: StoredCell | None, now: int, oldest: int, before: int, limit: int) -> list[StoredCell]:
-    """The versions of a chain that are alive, newest first, one of each timestamp and `limit` in all; arguments as
-    for `visible`.
+    """The versions of a chain that are alive, newest first: one for each timestamp, and at most `limit`. The other
+    arguments are those of `visible`.
     """
     versions: list[StoredCell] = []
     while len(versions) < limit and (cell := visible(cell, now, oldest, before)) is not None:
@@ -151,7 +149,7 @@ def has_version_of(cell: StoredCell | None, timestamp: int) -> bool:
 
 
 def masked(cell: StoredCell | None, tombstone: int) -> StoredCell | None:
-    """The part of a chain that a tombstone leaves: the versions newer than the tombstone."""
+    """The versions of a chain that are newer than a tombstone."""
     if cell is None or cell.timestamp <= tombstone:
         return None
     if cell.older is None:
@@ -162,7 +160,8 @@ def masked(cell: StoredCell | None, tombstone: int) -> StoredCell | None:
 def with_version(
     chain: StoredCell | None, value: bytes, timestamp: int, ttl: int | None, max_versions: int
 ) -> StoredCell:
-    """A chain after a put: among versions of equal timestamps the one that arrives last is the newest.
+    """The chain after a put. Of several versions with the same timestamp, the one that was put last counts as the
+    newest.
 
     Args:
         chain: the chain before the put.
@@ -170,9 +169,9 @@ def with_version(
         timestamp: in ms.
         ttl: the put's own, in ms, or None.
         max_versions: how many versions the family keeps. An older version is dropped if `max_versions` newer timestamps
-            each have a version that lives at least as long. Reads could see the older version only after all of those
-            have expired, and a compaction before that drops it. Versions of one timestamp count once, because a
-            compaction keeps only the newest of them, even if that one expires first.
+            each have a version that lives at least as long. Reads could see the older version only after all these
+            newer versions have expired, and by then a compaction may have dropped it. Versions with the same timestamp
+            count once, because a compaction keeps only the newest of them, even if that one expires first.
     """
     if ttl is None and max_versions == 1:
         if chain is None or timestamp >= chain.timestamp:
@@ -194,8 +193,8 @@ def with_version(
 
 
 def compacted(cell: StoredCell, now: int, oldest: int, max_versions: int) -> StoredCell | None:
-    """The part of a chain that a major compaction leaves: the newest living versions, one of each timestamp, at most
-    `max_versions`.
+    """The versions of a chain that a major compaction keeps: the newest living ones, one for each timestamp, and at
+    most `max_versions`.
     """
     remaining: list[StoredCell] = []
     for version in _versions(cell):

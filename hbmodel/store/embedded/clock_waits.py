@@ -22,7 +22,7 @@ class EmbeddedClock:
     """A clock in ms since 1970; calling it returns its time.
 
     Args:
-        given: a clock that a test controls, so nothing waits for it; None means the machine's clock.
+        given: a clock that a test controls; nothing waits for such a clock. None means the machine's clock.
     """
 
     def __init__(self, given: Callable[[], int] | None = None) -> None:
@@ -33,8 +33,8 @@ class EmbeddedClock:
         return _milliseconds() if self._given is None else self._given()
 
     def pass_deletes(self, mutations: Sequence[Put | Delete], millisecond: int) -> None:
-        """Waits until the millisecond of a delete at the server's time has passed: its tombstones hide puts in the same
-        millisecond.
+        """After a delete at the server's time, waits until its millisecond has passed, because its tombstones hide puts
+        in the same millisecond.
         """
         if deletes_now(mutations):
             while self._given is None and self() <= millisecond:
@@ -46,7 +46,7 @@ class EmbeddedClock:
         """The time of a change: `now`, or the next millisecond if a cell that the change puts already has a version of
         `now`.
 
-        The change would replace that version. Only families that keep several versions are checked.
+        Otherwise the change would replace that version. Only families that keep several versions are checked.
         """
         if self._given is not None or not layout.keeps_versions:
             return now

@@ -1,4 +1,4 @@
-"""Major compaction of an embedded table, which removes tombstones, and all versions that no read can see any more."""
+"""The major compaction of an embedded table, which removes tombstones and versions that no read can see any more."""
 
 from __future__ import annotations
 

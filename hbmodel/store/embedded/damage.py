@@ -1,4 +1,6 @@
-"""Damage of an embedded store's file that SQLite does not notice, since it does not check the bytes inside values."""
+"""A check for damage of an embedded store's file that SQLite does not notice, because SQLite does not check the bytes
+of values.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from hbmodel.errors import HbmodelError, StoreError
 DAMAGED = "The embedded store's file is damaged: restore it from a copy, or remove it."
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""The errors that result from using values of other types than the store writes."""
+"""The errors that may occur when stored values do not have the types that the store writes."""
 
 _CHECKS = (
     "SELECT 1 FROM segments WHERE typeof(table_id) != 'integer' OR typeof(row) != 'blob' OR typeof(first) != 'blob'"
@@ -25,7 +27,7 @@ _SOUND = (None, ("ok",))
 
 
 def check_undamaged(connection: sqlite3.Connection | None, path: str | None, error: Exception) -> None:
-    """Looks for damage of a file after an error that its contents may have caused.
+    """Checks a file for damage after an error that damaged contents may have caused.
 
     Args:
         connection: the connection to the file; None if none could be opened.

@@ -56,7 +56,9 @@ def open_connection(target: str, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.
 
 
 class _Link:
-    """A thread's connection, and a lock so that it is not closed (by `close`, or before a fork) while it is in use."""
+    """A thread's connection, and a lock that keeps it from being closed (by `close`, or before a fork) while it is in
+    use.
+    """
 
     __slots__ = ("__weakref__", "_dropped", "connection", "lock")
 
@@ -66,7 +68,9 @@ class _Link:
         self._dropped: weakref.finalize[[int, sqlite3.Connection], _Link] | None = None
 
     def open(self, connection: sqlite3.Connection) -> None:
-        """Takes a connection, which is closed with the link or when the link is dropped."""
+        """Stores a connection in the link. The connection is closed together with the link, or when the link is
+        dropped.
+        """
         self.connection = connection
         # Not `__del__`: in a cycle, the garbage collector may finalize the connection first, which Python 3.13 reports
         # as a leak.
@@ -106,8 +110,9 @@ class Database:
     """Transactions on one SQLite file, or on a private database in memory.
 
     Safe for threads (each has its own connection to a file; all share the one to memory) and for several processes,
-    forked ones included. SQLite's locks do not outlive a fork, but its records of them do. So every connection to a
-    file is closed before a fork, and each process opens its own when it needs one.
+    forked ones included. A forked child does not hold the file locks of its parent, but its copy of SQLite's data still
+    lists them. So every connection to a file is closed before a fork, and each process opens new ones when it needs
+    them.
 
     Args:
         path: the path of the file, created if it is missing; None keeps everything in memory.
@@ -130,8 +135,8 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that sees one state of the file. Inside a write transaction of this thread, it is the same
-        transaction.
+        """A transaction that sees one state of the file. In a thread that is in a write transaction, the block reads in
+        that write transaction.
         """
         process = self._here()
         link = self._link(process)
@@ -156,7 +161,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction; there is only one at a time, and it is committed unless the block raises."""
+        """A write transaction, which is committed unless the block raises. Only one can be open at a time."""
         process = self._here()
         link = self._link(process)
         if process.writer == threading.get_ident():
@@ -263,7 +268,9 @@ class Database:
 
 
 class _Forks:
-    """Closes databases before forks of this process. Fork hooks cannot be removed, so all databases share these."""
+    """Closes databases before forks of this process. Fork hooks cannot be removed, so they are registered only once,
+    for all databases.
+    """
 
     def __init__(self) -> None:
         self._files: weakref.WeakSet[Database] = weakref.WeakSet()
@@ -308,8 +315,8 @@ def _open_memory(connect: Connect) -> sqlite3.Connection:
 def _open_file(connect: Connect, path: str) -> sqlite3.Connection:
     connection = connect(path)
     try:
-        _set_cache(connection)  # the first read of the file, which may belong to another program
-        # A power failure may lose the last transactions, a killed process loses none: as in HBase by default.
+        _set_cache(connection)  # this is the first read of the file, which may turn out to be another program's
+        # A power failure may lose the last transactions, but a killed process loses none. HBase's default is the same.
         connection.execute("PRAGMA synchronous = NORMAL")
         if _is_empty(connection):
             _use_write_ahead_log(connection)

@@ -21,7 +21,7 @@ def _sorted_families(families: Iterable[Family]) -> tuple[Family, ...]:
 
 
 def _with_defaults(family: Family) -> Family:
-    """The family with HBase's defaults for options that it leaves open, as HBase itself reports it
+    """The family as HBase would report it, with HBase's defaults for options that are None
     (`ColumnFamilyDescriptorBuilder`).
     """
     return evolve(
@@ -41,7 +41,7 @@ def _sorted_keys(keys: Iterable[bytes]) -> tuple[bytes, ...]:
 
 @frozen(slots=False)
 class TableDescriptor:
-    """The families and the split keys with which a table was created, and the changes that were made to them since.
+    """The families and the split keys of a table, with all changes since the table was created.
 
     Attributes:
         families: sorted by name.
@@ -100,7 +100,7 @@ class TableDescriptor:
 
     @cached_property
     def versions(self) -> dict[bytes, int]:
-        """How many versions of a cell a family keeps, by family."""
+        """How many versions of a cell each family keeps."""
         return {family.name: family.max_versions or 1 for family in self.families}
 
     @cached_property
@@ -110,7 +110,7 @@ class TableDescriptor:
 
     @cached_property
     def plain_order(self) -> bool:
-        """Whether columns sort as bytes just as HBase sorts them (by family, then qualifier)."""
+        """Whether the byte order of columns is the same as HBase's order (by family, then qualifier)."""
         return list(self.prefixes) == sorted(self.prefixes)
 
     def ordered(self, cells: Cells) -> Cells:
@@ -139,7 +139,7 @@ class TableDescriptor:
         return family
 
     def regions(self, table: str, identity: int) -> list[Region]:
-        """The regions between the split keys, named as HBase does: table, start key, number."""
+        """The regions between the split keys. Their names have HBase's form: table, start key, number."""
         starts = (b"", *self.split_keys)
         stops = (*self.split_keys, None)
         prefix, suffix = table.encode() + b",", b",%d." % identity

@@ -1,4 +1,4 @@
-"""The names in an embedded store: of its tables, and of its namespaces.
+"""The names of the tables and namespaces of an embedded store.
 
 The namespaces are `default`, the namespaces that were created, and the namespaces of tables from before namespaces were
 stored.

@@ -20,8 +20,8 @@ from hbmodel.store.values import Cell, Scan
 _EXAMINED_ROWS = 2048
 _EXAMINED_BYTES = 4 * 1024 * 1024
 
-# Numbers of rows that one statement asks for. There are few different numbers, so that SQLite's compiled statements are
-# used again.
+# Numbers of rows that one statement reads. There are only a few different numbers, so that SQLite can reuse its
+# compiled statements.
 _GET_SIZES = (1, 16, 256)
 
 
@@ -85,7 +85,7 @@ class Projection:
 
 
 class RowReader:
-    """Turns the segments of a row into the row as a read shows it; `now` is the server's time in ms."""
+    """Makes the row that a read returns from the row's segments; `now` is the server's time in ms."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class RowReader:
             else None
         )
         self._before = NEVER if before is None else before
-        # Whether the newest version of a cell is shown unless its own TTL is over.
+        # Whether only a TTL of its own can keep the newest version of a cell from being shown.
         self._shows_newest = self._oldest is None and before is None
         self._bounds = projection.bounds
         # The only family from which anything is shown.
@@ -121,7 +121,7 @@ class RowReader:
             self._run = None if projection.columns else filter.run
 
     def row(self, row: bytes, ends: int | None, data: bytes) -> StoredRow | None:
-        """A row of one segment as the read shows it, or None if nothing of it is visible."""
+        """What the read returns for a row of one segment; None if nothing of the row is visible."""
         filter = self._filter
         if filter is not None and filter.rejects(row):
             return None
@@ -135,7 +135,9 @@ class RowReader:
         return StoredRow(row, passing) if passing else None
 
     def wide_row(self, row: bytes, segments: RowSegments) -> StoredRow | None:
-        """A row of one or many segments as the read shows it, or None; no more segments are read than are needed."""
+        """What the read returns for a row of any number of segments, or None. Only the segments that are needed are
+        read.
+        """
         filter = self._filter
         if filter is None:
             cells = (
@@ -160,9 +162,10 @@ class RowReader:
         return StoredRow(row, passing) if passing else None
 
     def pieces(self, row: bytes, segments: RowSegments, cells: int) -> Iterator[StoredRow]:
-        """A row of one or many segments as the read shows it, in pieces.
+        """What the read returns for a row of any number of segments, in pieces.
 
-        All segments are read now, but each is decoded when it is needed, unless the filter wants to see the whole row.
+        All segments are read now, but each is decoded only when it is needed, unless the filter depends on the whole
+        row.
         """
         run, bounds = self._run, self._bounds
         if (
@@ -277,13 +280,13 @@ class _Parts(Iterator[Segment]):
 def read_rows(
     connection: sqlite3.Connection, table_id: int, rows: Sequence[bytes], reader: RowReader
 ) -> dict[bytes, StoredRow]:
-    """Reads single rows, each given once; those that show nothing are left out."""
+    """Reads single rows, each of which is given once. Rows without visible cells are left out."""
     rows_by_key: dict[bytes, StoredRow] = {}
     rest = list(rows)
     while rest:
         size = next((size for size in _GET_SIZES if len(rest) <= size), _GET_SIZES[-1])
         chunk, rest = rest[:size], rest[size:]
-        # A repeated row fills up the statement; it is not returned twice.
+        # Repeating a row fills the remaining parameters of the statement; the row is still returned once.
         values = chunk + chunk[-1:] * (size - len(chunk))
         statement = (
             f"SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND row IN ({','.join('?' * size)}) "
@@ -291,7 +294,7 @@ def read_rows(
         )
         cursor = connection.execute(statement, (table_id, *values))
         for row, ends, data, wide in _by_row(cursor):
-            if wide:  # not all of its segments are read here, and the rows after it are asked for again
+            if wide:  # not all segments of this row were read, and the rows after it are read again
                 cursor.close()
                 stored = reader.wide_row(row, RowSegments(connection, table_id, row))
                 rest += [other for other in chunk if other > row]
@@ -342,7 +345,7 @@ class ScanPosition:
         range: the range that is still to be read; None if there is none.
         remaining: rows still to be returned, or None for all.
         pieces: the remaining pieces of the current row, as they were when it was read.
-        ended: whether nothing more is wanted.
+        ended: whether the scan has ended.
     """
 
     range: KeyRange | None
@@ -351,7 +354,7 @@ class ScanPosition:
     ended: bool = field(default=False)
 
     def given(self, batch: list[StoredRow], full: bool) -> list[StoredRow]:
-        """Records that a batch is returned; after a full batch, pieces may be left."""
+        """Records that a batch is returned. After a full batch, pieces of its last row may be left."""
         self.ended = self.range is None and not full
         if self.remaining is not None:
             self.remaining -= len(batch)
@@ -394,8 +397,8 @@ def scan_batch(
 def _rows(
     connection: sqlite3.Connection, table_id: int, rest: KeyRange | None, scan: Scan, reader: RowReader
 ) -> Generator[tuple[bytes, StoredRow | Iterator[StoredRow] | None, int], None, None]:
-    """The rows of a range: for each its key, the row as the read shows it (whole or in pieces), and how many bytes were
-    read.
+    """The rows of a range. For each row: its key, what the read returns of it (whole or in pieces), and how many bytes
+    were read.
     """
     reversed, cells = scan.reversed, scan.cells
     order = " DESC" if reversed else ""

@@ -56,7 +56,7 @@ class RowSegments:
         self.read = 0
 
     def holding(self, column: bytes) -> Segment | None:
-        """The segment in which a column must be if it exists; None below the first segment."""
+        """The segment whose range contains a column; None if the column is below the first segment."""
         segment = self._kept
         if segment is not None and segment.first <= column <= segment.last:
             return segment
@@ -67,7 +67,9 @@ class RowSegments:
         return self._segment(_BEHIND, first)
 
     def all_of(self, start: bytes, stop: bytes | None) -> Iterator[Segment]:
-        """The segments that may hold columns of a range: they are read at once, each decoded when it is asked for."""
+        """The segments that may hold columns of a range. All of them are read at once, but each is decoded only when
+        the iterator reaches it.
+        """
         behind = "" if stop is None else " AND first < ?"
         bounds = (*self._key, *self._key, start, *(() if stop is None else (stop,)))
         records = deque(self._connection.execute(_FROM.format(behind), bounds).fetchall())

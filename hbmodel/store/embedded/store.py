@@ -56,9 +56,10 @@ class EmbeddedStore(ClosingStore):
     """A store in one SQLite file, or in memory, that behaves as HBase does.
 
     Versions, tombstones (which also hide late puts, until `compact`), TTLs, filters, counters and conditional changes
-    follow HBase 2.6. Rows change atomically; a scan sees each of its batches as of one moment, as HBase sees each row.
-    Threads may share a store, and processes a file. In a family that keeps several versions, no put at the server's
-    time replaces a version of its own millisecond: it waits for the next one (unless the clock was given).
+    follow HBase 2.6. Rows change atomically. Each batch of a scan shows its rows as they were at one moment; HBase
+    guarantees this only for each single row. Threads may share a store, and processes a file. In a family that keeps
+    several versions, a put at the server's time would replace a version that was put in the same millisecond, so such a
+    put waits for the next millisecond (except with a given `clock`).
 
     Args:
         path: the path of the file, created if it is missing (its directory is not); None keeps everything in memory,
@@ -113,7 +114,7 @@ class EmbeddedStore(ClosingStore):
         for get in gets:
             check_get(table, get)
         answers: list[Row | None] = [None] * len(gets)
-        # Gets that read the same segments of a row come one after the other.
+        # Gets that read the same segments of a row are carried out one after the other.
         order = sorted(
             range(len(gets)),
             key=lambda place: (gets[place].row, next(iter(gets[place].columns), b""), gets[place].prefix),
@@ -156,7 +157,7 @@ class EmbeddedStore(ClosingStore):
         position = ScanPosition(scan.range, scan.limit, ended=scan.range.empty or scan.limit == 0)
         wanted = scan.filter
         if wanted is not None and scan.cells is not None and scan.limit == 1 and projection.only_family is not None:
-            wanted = first_piece(wanted, scan.cells)  # of a wide row, only the part that is returned is read
+            wanted = first_piece(wanted, scan.cells)  # only the part of a wide row that is returned is read
         filter = None if wanted is None else RowFilter(wanted, scan.reversed)
         while not position.ended:
             with self._database.read() as connection:
@@ -182,8 +183,8 @@ class EmbeddedStore(ClosingStore):
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
         """See `hbmodel.store.Store.delete`. Here the whole call is atomic.
 
-        A tombstone hides puts of its own millisecond. So after a delete at the server's time this waits for the next
-        millisecond (unless the clock was given), so that a following put is visible.
+        A tombstone hides puts of its own millisecond. So a delete at the server's time waits for the next millisecond
+        (except with a given `clock`), and puts that follow it are visible.
         """
         for delete in deletes:
             check_delete(table, delete)
@@ -263,7 +264,7 @@ class EmbeddedStore(ClosingStore):
         if current != (change.expected or b""):
             return None
         now = self._clock.time_apart(layout, [(writer, change.mutations)], now)
-        # The cell that a put was conditional on must not hide the put (`HRegion.checkAndMutateInternal`).
+        # The cell that was checked must not hide the put (`HRegion.checkAndMutateInternal`).
         put_time = now if cell is None else max(now, cell.timestamp)
         self._watched.forget(table, change.row)
         for mutation in without_replaced(change.mutations, put_time):
@@ -366,10 +367,10 @@ class EmbeddedStore(ClosingStore):
         return layout.regions(table, table_id)
 
     def compact(self, table: str | None = None) -> None:
-        """Runs a major compaction, which removes tombstones, so that the cells that they hid can be put again, and
-        removes expired and excess cells.
+        """Runs a major compaction, which removes expired and excess cells, and tombstones. After that, cells that the
+        tombstones would hide can be put again.
 
-        It makes no cell visible that reads did not see before. Families keep tombstones for their
+        Cells that were invisible before the compaction stay invisible. Families keep tombstones for their
         `hbase.hstore.time.to.purge.deletes` (ms).
 
         Args:
@@ -381,7 +382,8 @@ class EmbeddedStore(ClosingStore):
                 compact_table(connection, table_id, layout, self._clock(), self._segment_size)
 
     def _table(self, connection: Connection, table: str) -> tuple[int, TableDescriptor]:
-        # Looked up every time: another process may have altered the table, or dropped it and created it again.
+        # The table is looked up every time, because another process may have altered it, or dropped it and created it
+        # again.
         record = (
             connection.execute("SELECT id, layout FROM tables WHERE name = ?", (table,)).fetchone()
             if is_table_name(table)

@@ -12,8 +12,8 @@ from hbmodel.store.embedded.segments import RowSegments
 def versions_of(
     layout: TableDescriptor, table: str, segments: RowSegments, columns: Sequence[bytes], limit: int, now: int
 ) -> list[Sequence[StoredCell]]:
-    """The living versions of some columns of a row, newest first; of each column at most `limit`, and no more than its
-    family keeps.
+    """The living versions of some columns of a row, newest first. For each column there are at most `limit` versions,
+    and no more than its family keeps.
 
     Raises:
         FamilyNotFound: the table has no such family.

@@ -1,4 +1,6 @@
-"""A cache of rows that are read repeatedly in writing transactions, as long as no program writes them."""
+"""A cache of rows that gates read again and again in writing transactions; a row stays in it until a program writes the
+row.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ class WatchedRows:
             pass_gate(lambda table, row: self._row(connection, table, row, read))
 
     def _row(self, connection: Connection, table: str, row: bytes, read: Read) -> Row | None:
-        """A row; the same object as before if it has not changed."""
+        """A row. If it has not changed, this is the same object as before."""
         version = 0 if self._alone else connection.execute("PRAGMA data_version").fetchone()[0]
         if connection is not self._connection or version != self._version:
             self._rows.clear()

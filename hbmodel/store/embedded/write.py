@@ -1,4 +1,4 @@
-"""Writing rows of an embedded store: puts and tombstones merged into the stored segments of one row at a time."""
+"""Writing rows of an embedded store, which merges puts and tombstones into the stored segments of one row at a time."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class _Tombstones:
         return -1 if timestamp is None else timestamp
 
     def add(self, target: bytes, timestamp: int) -> None:
-        """Adds a tombstone; if a target has several, the latest counts."""
+        """Adds a tombstone. If a target has several tombstones, the one with the latest time counts."""
         self._connection.execute(_BURY, (*self._key, target, timestamp))
         self._known[target] = max(timestamp, self.of(target))
         if b":" not in target:
@@ -138,7 +138,7 @@ class RowWriter:
         Args:
             mutation: a mutation of this row; its families exist.
             now: the server's time in ms, for deletes without a timestamp.
-            put_time: the same for puts.
+            put_time: the time in ms for puts without a timestamp.
         """
         if isinstance(mutation, Put):
             self._put(mutation, put_time if mutation.timestamp is None else mutation.timestamp)
@@ -152,7 +152,7 @@ class RowWriter:
         for column, value in put.cells.items():
             family = column[: column.index(b":")]
             if buried and (timestamp <= tombstones.of(family) or timestamp <= tombstones.of(column)):
-                continue  # permanently hidden by an earlier tombstone: a compaction drops it with the tombstone
+                continue  # an earlier tombstone hides this put for good, because a compaction drops both together
             segment = whole or self._segment_for(column)
             cells = segment.cells
             before = cells.get(column)
@@ -259,10 +259,11 @@ def _mask(segment: _Segment, column: bytes, tombstone: int) -> None:
 
 
 def without_replaced(mutations: Sequence[Put | Delete], put_time: int) -> Iterator[Put | Delete]:
-    """The mutations of an atomic change, without cells that a later put of the same change writes at the same time.
+    """The mutations of an atomic change, without cells that a later put of the same change replaces because it has the
+    same timestamp.
 
-    In HBase the two cells have the same sequence number, so the later one replaces the earlier one, which does not
-    become visible again when the TTL of the later one ends.
+    In HBase the two cells have the same sequence number, so the later one replaces the earlier one for good. The
+    earlier one does not become visible again when the TTL of the later one ends.
     """
 
     def cell(put: Put, column: bytes) -> tuple[bytes, int]:

@@ -21,8 +21,8 @@ THRIFT_CELL_OVERHEAD = 32
 
 
 def put_size(put: Put) -> int:
-    """An estimate of the bytes that a put takes in a call, which is more than HBase counts for any of its cells; raises
-    TypeError if values are not bytes.
+    """An estimate of the bytes that a put takes in a call; it is larger than the size that HBase counts for any cell of
+    the put. Raises TypeError if values are not bytes.
     """
     row, cells = put.row, put.cells
     return (
@@ -64,8 +64,8 @@ def in_batches(items: Iterable[T], size: Callable[[T], int], most_bytes: int, mo
 def without_rivals(puts: Sequence[Put]) -> Iterator[Sequence[Put]]:
     """Divides puts into runs in which no row has two puts with the same timestamp but different TTLs.
 
-    The later one of two such puts is visible until it expires, and then the earlier one. In one call they might be
-    applied in any order, or the later one might replace the earlier one.
+    If two such puts are applied in order, the later one is visible until it expires, and then the earlier one becomes
+    visible. In one call they might be applied in the wrong order, or the later one might replace the earlier one.
     """
     if len(puts) == 1 or len({put.ttl for put in puts}) < 2:
         yield puts
@@ -91,8 +91,8 @@ def _checked(*columns: bytes) -> Sequence[bytes]:
 
 
 def check_puts(table: str, puts: Iterable[Put]) -> int:
-    """A faster `check_put` for many puts: those that are plainly valid are not checked cell by cell. Returns the sum
-    of their `put_size`.
+    """Does the same as `check_put` for many puts, but faster, because puts that are obviously valid are not checked
+    cell by cell. Returns the sum of their `put_size`.
     """
     known: set[bytes] = set()
     total = 0

@@ -1,4 +1,4 @@
-"""A client of HBase's Thrift gateways: its options, its connections, and calls on them."""
+"""A client of HBase's Thrift gateways, with its options, connections and calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hbmodel.store.gateway.wire.tls import Tls
 from hbmodel.store.url import environment_options, parse_store_url
 
 NAMES_KEPT = 1000
-"""How many names of tables, checked and with their prefix, are remembered."""
+"""How many table names are remembered, after they were checked and given their prefix."""
 
 
 class GatewayClient(ClosingStore):
@@ -39,12 +39,12 @@ class GatewayClient(ClosingStore):
         timeout: seconds that a request may wait without any data from the gateway.
         connect_timeout: seconds that opening a connection may take; the TLS handshake may take as many again.
         pool: how many calls may be in progress at once; connections that scans hold are counted separately.
-        max_age: seconds after which a connection that is not in use is replaced, up to a fifth earlier at random, so
-            that connections move back to a gateway that has come back.
+        max_age: seconds after which a connection is replaced once it is not in use (at random up to a fifth earlier),
+            so that connections return to a gateway that was down for a while.
         retry_for: seconds from the first failure during which a call that may be repeated is retried, or a scan that
-            receives no row is resumed; at least five tries are made. As long as no gateway has ever answered, at most
-            five tries are made, and the third and later ones only within that time.
-        attempts: the most tries of such a call; with 1 it is never repeated.
+            receives no row is resumed. At least five tries are made, even if they take longer. If no gateway has ever
+            answered, there are at most five tries, and the third and later ones begin only within this time.
+        attempts: the maximum number of tries of such a call; with 1 it is never repeated.
         transport: `"buffered"`, `"framed"` for a gateway started with `-framed`, `-hsha` or `-nonblocking`, or `"http"`
             for one that is an HTTP server (`hbase.regionserver.thrift.http`).
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact`; this is decoded in Python, and
@@ -81,7 +81,7 @@ class GatewayClient(ClosingStore):
     """The calls that read ranges of rows."""
 
     token_key: bytes | str | None = None
-    """The key that seals continuation tokens; kept here for sessions."""
+    """The key with which sessions encrypt continuation tokens; the store only keeps it for them."""
 
     def __init__(
         self,
@@ -130,8 +130,8 @@ class GatewayClient(ClosingStore):
         self._pool: Pool[ThriftConnection] = Pool(
             partial(self._gateways.connect, self._connected),
             pool,
-            # while the gateway is down, every call takes long, and this must not be reported as a pool that is too
-            # small
+            # while the gateway is down, every call takes long, and waiting threads must not be told that the pool is
+            # too small
             max(timeout, retry_for),
             http.MAX_IDLE if transport == "http" else MAX_IDLE,
             lambda: self._gateways.answered,

@@ -1,4 +1,4 @@
-"""The meanings of the failures that HBase's gateways return: Java exceptions by name, in the text of a Thrift
+"""What the failures that HBase's gateways return mean, judged by the names of Java exceptions in the text of a Thrift
 exception.
 """
 
@@ -48,8 +48,8 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ),
 )
 
-# Conditions that end by themselves: a region that moves, a server that starts, stops or is busy, a call that took too
-# long (whose outcome is then unknown), a scanner that the region server forgot.
+# Conditions that pass without any action: a region moves; a server starts, stops or is busy; a call took too long (so
+# its outcome is unknown); the region server forgot a scanner.
 _PASSING = (
     "NotServingRegionException",
     "RegionServerStoppedException",
@@ -75,8 +75,8 @@ _PASSING = (
     "LeaseException",
     # Another write holds the lock of the row for longer than the server waits.
     "LockTimeoutException",
-    # ZooKeeper or hbase:meta did not tell where the region is, or the rows of a scan did not come. These failures have
-    # no specific exception names. Newer gateways say that they can be retried, those of HBase 2.2 and 2.3 do not.
+    # The region could not be found in ZooKeeper or hbase:meta, or the rows of a scan did not arrive. These failures
+    # have no specific exception names. Newer gateways mark them as retriable; those of HBase 2.2 and 2.3 do not.
     "could not be completed in ",
     "Cannot get the location for replica",
     "Failed to get result within timeout",
@@ -90,7 +90,7 @@ _NO_SERVER = ("Internal error processing getAllRegionLocations", "Internal error
 # ("RetriesExhaustedWithDetailsException").
 _FAILED_ACTIONS = re.compile(r"Failed \d+ actions?: (.*): \d+ times?, servers with issues: ", re.DOTALL)
 
-# The beginning of a line about one attempt ("RetriesExhaustedException"): when it was made, and by whom.
+# The beginning of a line about one attempt ("RetriesExhaustedException"): the time of the attempt and its caller.
 _ATTEMPT = re.compile(r"^\S+, (?:RpcRetryingCaller\{[^}]*\}, )?")
 
 
@@ -103,7 +103,7 @@ def message_of(failure: Exception) -> str:
 
 
 def reason_of(failure: Exception) -> str:
-    """What happened, in one line, without Java's stack: the first line of a Thrift exception's text.
+    """The first line of a Thrift exception's text, which describes the failure without Java's stack trace.
 
     Below a line that ends in "exceptions:", HBase's client lists the error of each attempt; the last of these errors is
     appended.
@@ -119,7 +119,7 @@ def reason_of(failure: Exception) -> str:
 
 
 def is_passing(failure: Exception, name: str = "") -> bool:
-    """Whether the same request is likely to succeed a moment later. If it was a write, its outcome is unknown.
+    """Whether the same request is likely to succeed a moment later. If the request was a write, its outcome is unknown.
 
     Args:
         failure: a Thrift exception.
@@ -128,7 +128,7 @@ def is_passing(failure: Exception, name: str = "") -> bool:
     message = message_of(failure)
     if _meaning(message, name) is not None:
         return False
-    # Thrift2 itself says whether to retry, even for failures whose names are not known here.
+    # Thrift2 marks each failure as retriable or not, including failures whose names are not listed here.
     return bool(getattr(failure, "canRetry", False)) or _has(message, _PASSING + _NO_SERVER)
 
 
@@ -161,7 +161,7 @@ def _meaning(message: str, name: str) -> tuple[type[StoreError], str] | None:
     for java, kind, sentence in _MEANINGS:
         if java in message:
             return kind, sentence
-    # Thrift2 leaves out the kind of the exception; for a missing table it gives only the name of the table.
+    # Thrift2 leaves out the kind of the exception. If a table is missing, the text is only the table's name.
     failed = _FAILED_ACTIONS.match(message)
     said = message if failed is None else failed[1]
     if name and said == name:

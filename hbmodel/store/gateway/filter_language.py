@@ -25,7 +25,7 @@ def filter_string(filter: Filter) -> bytes:
     """The string for a filter; any byte may occur in it.
 
     Raises:
-        InvalidRequest: an `And` or `Or` of nothing, a column without a colon, or a negative count.
+        InvalidRequest: an `And` or `Or` without parts, a column without a colon, or a negative count.
     """
     match filter:
         case ValueFilter(column, operator, value, if_missing):
@@ -57,7 +57,9 @@ def filter_string(filter: Filter) -> bytes:
 
 
 def quoted(argument: bytes) -> bytes:
-    """An argument of the filter language: in single quotes, with those inside it doubled. No other byte is special."""
+    """An argument of the filter language, enclosed in single quotes. Single quotes inside it are doubled; no other byte
+    is special.
+    """
     return b"'" + argument.replace(b"'", b"''") + b"'"
 
 

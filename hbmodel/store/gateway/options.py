@@ -1,4 +1,4 @@
-"""The options of a gateway's URL, which the environment may give too, and which of them are secrets."""
+"""The options of a gateway's URL, which environment variables can set as well, and which of them are secrets."""
 
 from __future__ import annotations
 

@@ -11,14 +11,15 @@ from hbmodel.store.gateway.wire.connection import ThriftConnection
 
 
 class Exchange:
-    """Requests to carry out in order, some of which are sent ahead, and the replies so far.
+    """Requests to be carried out in order, and the replies so far. Some requests are sent before the replies to earlier
+    ones are read.
 
-    When it is called with a connection, it continues where the last connection broke: acknowledged requests are not
-    sent again.
+    Each call sends and reads on the given connection. After a connection broke, the next call continues with the first
+    request that was not acknowledged.
 
     Args:
-        requests: names and arguments, taken one by one, so that one request is prepared while the gateway works on
-            another.
+        requests: the name and the arguments of each. The iterable is advanced one request at a time, so that one
+            request is prepared while the gateway works on another.
         ahead: how many requests may be in progress at once.
     """
 
@@ -32,11 +33,11 @@ class Exchange:
 
     @property
     def repeats(self) -> bool:
-        """Whether a request was already sent, but not acknowledged."""
+        """Whether the next call sends a request again that was sent before and not acknowledged."""
         return bool(self._sent) and self._begun_on is None
 
     def begin(self, connection: ThriftConnection) -> None:
-        """Sends the first requests without waiting; the next call, with the same connection, takes the replies.
+        """Sends the first requests without waiting. The replies are read by the next call with the same connection.
 
         Raises:
             StoreUnavailable: the connection is broken, and nothing was sent. If something was sent, the next call
@@ -77,7 +78,7 @@ class Exchange:
                 self.replies.append(connection.receive())
                 self._sent.popleft()
         except StoreUnavailable as error:
-            # this request was not carried out, but other requests were, or may have been
+            # this request was not carried out, but others may have been
             if connection.outstanding or self.replies:
                 raise UnknownOutcome(error.message, **error.details) from error
             raise

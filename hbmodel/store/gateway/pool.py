@@ -1,5 +1,5 @@
-"""A bounded pool of connections: leased for one operation or for a scan, replaced when stale or broken, safe with
-threads and forks.
+"""A bounded pool of connections, safe with threads and forks, which leases them for one operation or one scan and
+replaces stale or broken ones.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from hbmodel.errors import StoreUnavailable
 from hbmodel.store.closing import store_closed
 
 MAX_IDLE = 45.0
-"""Seconds after which an unused connection is not used again; HBase's gateways close it after 60
-(`hbase.thrift.server.socket.read.timeout`), and a request that is sent at that moment would have an unknown outcome."""
+"""Seconds after which an unused connection is not used again. HBase's gateways close it after 60
+(`hbase.thrift.server.socket.read.timeout`), and a request that was sent at that moment would have an unknown outcome.
+"""
 
 STREAMS_PER_CALL = 4
-"""How many connections scans may hold for each connection that short calls may hold."""
+"""Scans may hold this many times as many connections as short calls may hold."""
 
 RECLAIM_INTERVAL = 0.5
 """Seconds after which a waiting thread looks again for leases whose owner was garbage-collected, since these leases
@@ -47,7 +48,7 @@ class Connection(Protocol):
         ...
 
     def close(self) -> None:
-        """Closes the connection; in a forked child without an effect on the parent's."""
+        """Closes the connection. In a forked child, the parent's connection stays open."""
         ...
 
 
@@ -66,8 +67,8 @@ class _Members(Generic[C]):
         self.streams = 0
         self.waiting = 0
         self.closed = False
-        # Leases whose owner was garbage-collected. A finaliser may run anywhere, even while its thread holds the lock,
-        # so it only puts the lease here (SimpleQueue.put is reentrant).
+        # Leases whose owner was garbage-collected. A finaliser may run at any point, even while its thread holds the
+        # lock, so it only puts the lease into this queue (SimpleQueue.put is reentrant).
         self.orphans: SimpleQueue[Lease[C]] = SimpleQueue()
 
 
@@ -92,7 +93,7 @@ class Lease(Generic[C]):
             StoreClosed: the pool was closed.
         """
         members = self._members
-        if members.pid != os.getpid():  # this is a forked child: the connection is the parent's
+        if members.pid != os.getpid():  # in a forked child, the connection belongs to the parent
             self.drop()
             self._members = members = self._pool._members()
             with members.lock:
@@ -136,7 +137,9 @@ class Lease(Generic[C]):
             connection.close()
 
     def abandon(self) -> None:
-        """For finalisers: closes the connection; the pool releases the lease when it next needs one."""
+        """For finalisers. Closes the connection; the pool releases the lease the next time that it looks for a free
+        one.
+        """
         self.drop()
         self._members.orphans.put(self)
 
@@ -193,7 +196,7 @@ class Pool(Generic[C]):
         Args:
             wanted: how many are useful.
             brief: how many are useful even if new connections must be opened, because there are many scans and all are
-                short. These may be more connections than the pool keeps, up to what scans may hold.
+                short. This may be more than the pool keeps, up to the number that scans may hold.
 
         Raises:
             StoreUnavailable: too many scans are open, and none ended in time.
@@ -208,8 +211,8 @@ class Pool(Generic[C]):
         )
 
     def lease_spare(self) -> Lease[C] | None:
-        """A lease for an operation that is begun before another short one of the same thread, or None if the pool does
-        not have two leases left.
+        """A lease for an operation that a thread begins before it starts another short one. None if the pool does not
+        have leases left for both.
 
         The thread will wait for the second lease. So the first one is counted with the leases of scans, for which no
         short operation has to wait.
@@ -224,8 +227,8 @@ class Pool(Generic[C]):
         return next(iter(self._spare(1, remaining=1)), None)
 
     def _spare(self, wanted: int, remaining: int = 0, limit: int = 0) -> list[Lease[C]]:
-        """At most `wanted` leases for scans. With them, the number of all leases stays `remaining` below `limit`, or
-        below the pool's size if `limit` is 0.
+        """At most `wanted` leases for scans, without waiting. After that, at least `remaining` more leases are possible
+        before there are `limit` in all (0 stands for the pool's size).
         """
         members = self._members()
         with members.changed:
@@ -240,7 +243,7 @@ class Pool(Generic[C]):
             members.closed = True
             members.changed.notify_all()
         with suppress(IndexError):
-            while True:  # no connection is added from now on, but another thread may still take one
+            while True:  # from now on no connection is added, but another thread may still be taking one
                 members.idle.pop().close()
         self._reclaim(members)
 
@@ -298,8 +301,9 @@ class Pool(Generic[C]):
         pid = os.getpid()
         members = self._by_process.get(pid)
         if members is None:
-            # A forked child. Its copies of the parent's locks may be held by threads that it does not have, so nothing
-            # of the parent's state is touched but the sockets, whose copies are closed. `setdefault` is atomic.
+            # This is a forked child. Its copies of the parent's locks may be held by threads that do not exist in the
+            # child. So the parent's state is not used, except that the child's copies of the sockets are closed.
+            # `setdefault` is atomic.
             members = _Members(pid)
             members.closed = all(others.closed for others in list(self._by_process.values()))
             members = self._by_process.setdefault(pid, members)

@@ -1,4 +1,4 @@
-"""Single calls to a gateway: which failures are retried, and what is raised when retries do not help."""
+"""Decides which failures of a call to a gateway are retried, and what is raised when retries do not help."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ class Idempotence(Enum):
 IN_DOUBT = "The write may or may not have been applied, fully or in part: read the rows to find out."
 
 LEAST_TRIES = 5
-"""The fewest tries, even if the time to retry is over: each try with a silent gateway takes much of that time."""
+"""The minimum number of tries, even if the time for retries is over: with a gateway that does not answer, each try
+takes much of that time.
+"""
 
 FIRST_TRIES = 2
-"""The fewest tries as long as no gateway has ever answered; in that case there are at most `LEAST_TRIES` tries."""
+"""The minimum number of tries if no gateway has ever answered; the maximum is then `LEAST_TRIES`."""
 
 
 @frozen
@@ -46,7 +48,7 @@ class Backoff:
     """How long a request is retried, and how long to wait between tries.
 
     Attributes:
-        attempts: tries in all, at most; None sets no bound.
+        attempts: the maximum number of tries in all; None sets no bound.
         first: seconds before the second try; each further wait is twice the previous one.
         cap: the longest wait.
         retry_for: seconds from the first failure during which a request is retried; there are `LEAST_TRIES` tries at
@@ -66,11 +68,12 @@ class Backoff:
     now: Callable[[], float] = time.monotonic
 
     def waits(self, reached: Callable[[], bool] = lambda: True) -> Iterator[float]:
-        """The waits between tries, in seconds. The caller takes one after each failure; time counts from the first one.
+        """The waits between tries, in seconds. The caller takes one wait after each failure. `retry_for` counts from
+        the first time that one is taken.
 
         Args:
-            reached: whether a gateway has ever answered. If none has, a wrong address or option is more likely than a
-                gateway that restarts, so the error is raised sooner.
+            reached: whether a gateway has ever answered. If none has, the address or an option is probably wrong, so
+                the error is raised sooner than for a gateway that restarts.
         """
         end = self.now() + self.retry_for
         tries, wait = 1, min(self.cap, self.first)
@@ -105,7 +108,7 @@ class RetryingCaller:
         self.repeated = repeated
 
     def on_retry(self, repeated: Callable[[], None]) -> RetryingCaller:
-        """The same caller, with another function to call when a request is retried."""
+        """The same caller, with a different function that is called when a request is retried."""
         return RetryingCaller(self._pool, self._backoff, self._failures, self._prefix, repeated)
 
     def begin(self, exchange: Exchange) -> Lease[ThriftConnection] | None:
@@ -143,19 +146,19 @@ class RetryingCaller:
     ) -> T:
         """Calls `call` with a connection until it succeeds, as often as its idempotence allows.
 
-        A request that was certainly not sent is sent again in any case. A request whose reply was lost, or that failed
-        because of a passing condition in HBase, is repeated unless it is `Idempotence.ANEW`.
+        A request that was certainly not sent is always sent again. A request whose reply was lost, or which failed
+        because of a passing condition in HBase, is repeated unless its idempotence is `ANEW`.
 
         Args:
             idempotence: what a repetition does.
             call: makes requests on the given connection; replies that it leaves outstanding are skipped. When it is
                 called again, it may continue after the requests that were acknowledged.
-            begun: the lease of the connection on which `call` was begun, to try first.
+            begun: the lease of the connection on which `call` was begun; it is tried first.
             **details: what the call is about, for errors (`table`, `key`, ...).
 
         Raises:
-            StoreUnavailable: the call was certainly not carried out, or is a read. A write is not sent again if its
-                gate no longer lets it pass.
+            StoreUnavailable: the call was certainly not carried out, or is a read. A write that may be repeated is not
+                sent again if its gate no longer allows it.
             StoreClosed: likewise.
             CertificateRefused: likewise, and trying again would not help.
             UnknownOutcome: the call may have been carried out.
@@ -168,7 +171,8 @@ class RetryingCaller:
         lease = self._pool.lease() if begun is None else begun
         try:
             while True:
-                # An error refers to this frame: if it were kept, only the garbage collector would free what was read.
+                # An error refers to this frame. If the frame kept the error, only the garbage collector could free what
+                # was read.
                 cause: Exception | None = None
                 try:
                     connection = lease.connection()
@@ -202,7 +206,7 @@ class RetryingCaller:
                     reason,
                     where.get("gateway") or where.get("tried") or "",
                 )
-                lease.release()  # so that all threads try as long as this one, however few connections there are
+                lease.release()  # the other threads can then try too, even if there are few connections
                 self._backoff.sleep(wait)
                 self.repeated()
                 if idempotence is not Idempotence.NONE and not may_pass():
@@ -235,5 +239,5 @@ def _given_up(doubtful: bool, cause: Exception | None, details: dict[str, object
 
 
 def whereabouts(error: HbmodelError) -> dict[str, object]:
-    """The gateways that a connection's error names, as details of the error that is raised in the end."""
+    """The details of a connection's error that name gateways, for the error that is finally raised."""
     return {"gateway": error.gateway, "tried": error.tried}

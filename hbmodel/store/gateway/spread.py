@@ -1,4 +1,4 @@
-"""Many writes of one row each, spread over the connections that can be spared."""
+"""Spreads many writes of one row each over the connections that are free."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from hbmodel.store.gateway.scanning.scan_calls import Request
 from hbmodel.store.gateway.wire.connection import ThriftConnection
 
 SPREAD_FROM = 16
-"""The fewest writes for which another connection is used."""
+"""The minimum number of writes for which one more connection is used."""
 
 AHEAD = 500
-"""The most writes that are sent on one connection before the first reply is read; their replies fit into any socket's
-buffers.
+"""The maximum number of writes that are sent on one connection before the first reply is read. The replies to so many
+writes fit into any socket's buffers.
 """
 
 
 def spread(caller: RetryingCaller, connections: int, requests: Sequence[Request], table: str) -> list[Any]:
-    """Carries out writes that take effect again each time they are sent; returns the replies in the order of the
-    requests.
+    """Carries out writes that must not be repeated, because each repetition takes effect again. Returns the replies in
+    the order of the requests.
 
     A gateway carries out the requests of one connection sequentially. The replies are short, so many requests are sent
     ahead.

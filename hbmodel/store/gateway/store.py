@@ -1,4 +1,4 @@
-"""What the stores on HBase's two Thrift gateways have in common: the checks and the order of calls."""
+"""The common base of the stores on HBase's two Thrift gateways, with the checks and the order of calls."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _question_overhead(self, columns: Sequence[bytes]) -> int:
-        """The number of bytes that a call of `_get_request` takes for each row, in addition to the row's key."""
+        """The bytes that each row adds to a call of `_get_request`, in addition to the row's key."""
 
     @abstractmethod
     def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
@@ -199,8 +199,8 @@ class GatewayStore(GatewayClient):
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
         """Deletes; see `Store.delete`.
 
-        After a delete at the server's time this method waits a tick of the clock, so that a put that follows is not
-        hidden.
+        After a delete at the server's time this method waits for the next tick of the clock, so that a put that follows
+        is not hidden.
         """
         for delete in deletes:
             check_delete(table, delete)
@@ -253,7 +253,8 @@ class GatewayStore(GatewayClient):
         request = self._increment_request(self._name(table), row, column, amount)
         value = self._counted(self._call(Idempotence.ANEW, request, table=table, key=row))
         if value is None:
-            # HBase has carried out the increment, but a value that is read now may include increments of others.
+            # HBase has carried out the increment, but a value that is read now may include increments by other
+            # programs.
             raise UnknownOutcome(IN_DOUBT, table=table, key=row, reason=_WITHOUT_VALUE)
         return value
 
@@ -272,15 +273,15 @@ class GatewayStore(GatewayClient):
         self, table: str, exchange: Exchange, timed: bool, begun: Lease[ThriftConnection] | None = None
     ) -> None:
         def write(connection: ThriftConnection) -> None:
-            # A write to a missing or disabled table fails with a message that does not say so; a batch fails only after
-            # many seconds.
+            # A write to a missing or disabled table fails with a message that does not mention this, and a batch fails
+            # only after many seconds.
             if exchange.repeats:
                 self._check_table(connection, table)
             try:
                 exchange(connection)
             except self._failures as failure:
                 if is_passing(failure, self._name(table).decode()):
-                    with suppress(StoreUnavailable, UnknownOutcome):  # these errors would be about this check only
+                    with suppress(StoreUnavailable, UnknownOutcome):  # these errors concern only this check
                         self._check_table(connection, table)
                 raise
 
@@ -342,7 +343,7 @@ class GatewayStore(GatewayClient):
     def modify_family(self, table: str, family: Family) -> None:
         """Changes options of a column family; see `Store.modify_family`, and `add_family`.
 
-        Another program's change of the same family at the same time may be lost.
+        If another program changes the same family at the same time, its change may be lost.
         """
         check_family(table, family)
         self._administrate(self._modify_family_request(table, family), table=table, family=family.name)
@@ -414,7 +415,7 @@ class GatewayStore(GatewayClient):
 
 @frozen
 class _BegunPut:
-    """See `BegunPut`: the function that ends the put, and the connection on which it was begun, if any."""
+    """A `BegunPut`, made of the function that ends the put and the connection on which it was begun, if any."""
 
     end: Callable[[], None]
     lease: Lease[ThriftConnection] | None

@@ -1,4 +1,4 @@
-"""Names of tables as HBase knows them, in a store whose tables have a prefix."""
+"""Converts between a store's names of tables and HBase's, which have the store's table prefix."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ def family_of(descriptor: Any) -> Family:
 def descriptor_of(family: Family) -> Any:
     """The gateway's descriptor of a column family.
 
-    The gateway takes every setting from it, and Thrift's defaults are not HBase's: no block cache, no bloom filter,
-    three versions. Options that `family` leaves open get HBase's defaults.
+    The gateway takes every setting from the descriptor, whose defaults in Thrift differ from HBase's: no block cache,
+    no bloom filter, three versions. Options that are None in `family` get HBase's defaults.
     """
     return ColumnDescriptor(
         name=family.name,

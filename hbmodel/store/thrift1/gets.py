@@ -1,4 +1,4 @@
-"""Reads of different columns in each row, through the first Thrift gateway, whose calls take one list of columns for
+"""Reads different columns of each row through the first Thrift gateway, whose calls take only one list of columns for
 all rows.
 """
 
@@ -15,7 +15,7 @@ from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.thrift1.service import ResultRow, in_order
 from hbmodel.store.values import Get, Row
 
-# What Thrift's binary protocol adds to a row key or a column in a list.
+# Bytes that Thrift's binary protocol adds to each row key or column in a list.
 _OVERHEAD = 4
 
 
@@ -50,7 +50,8 @@ class Question:
 
 
 class Questions:
-    """The calls that answer some gets: one for each row, or one for several rows from which the same columns are read.
+    """The calls that answer some gets. There is one call for each row, or one for several rows if the same columns of
+    them are read.
 
     A `Get` is never split over calls. Several gets of one row share a call, as long as it does not become too large.
 
@@ -72,7 +73,7 @@ class Questions:
     def _place(self, growing: dict[tuple[bytes, int | None], Question], get: Get, wanted: Sequence[bytes]) -> Question:
         added = sum(map(len, wanted)) + _OVERHEAD * len(wanted)
         question = growing.get(key := (get.row, get.before))
-        # Without columns everything is read: this makes the answer larger, though not the request.
+        # Without columns everything is read, so the answer is large although the request is small.
         if question is None or not wanted or not question.columns or question.size + added > self._sizes.read_bytes:
             question = growing[key] = Question([get.row], {}, len(get.row) + _OVERHEAD, get.before)
             self._asked.append(question)

@@ -12,21 +12,21 @@ from hbmodel.store.thrift1.service import FAILURES, IllegalArgument, TScan, in_o
 
 
 class Thrift1ScanCalls:
-    """A scanner for every scan: there is no call that reads rows without one."""
+    """Uses a scanner for every scan, because this gateway has no call that reads rows without a scanner."""
 
     failures = FAILURES
     forgotten: tuple[type[Exception], ...] = (IllegalArgument, TApplicationException)
 
     def whole(self, reading: Reading) -> Request | None:
-        """Not possible here."""
+        """None, because there is no such call."""
         return None
 
     def open(self, reading: Reading) -> Request:
         """Opens a scanner.
 
-        The call has no place for a limit, and the gateway reads ahead of what it is asked for, so a page filter ends
-        the scan in each region. If there is another filter, the page filter is left out, since it would count rows that
-        the other one drops.
+        The call has no parameter for a limit, and the gateway reads more rows than it is asked for. So a page filter
+        ends the scan in each region. If the scan has a filter already, no page filter is added, because it would also
+        count rows that the scan's filter drops.
         """
         chosen = reading.filter
         if chosen is None and reading.most is not None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from thriftpy2.thrift import TApplicationException, TType
 
-importlib.import_module("happybase")  # loads its Hbase.thrift as a module of this name
+importlib.import_module("happybase")  # importing happybase loads its Hbase.thrift as a module of this name
 _generated: Any = importlib.import_module("Hbase_thrift")
 
 BatchMutation: Any = _generated.BatchMutation
@@ -27,13 +27,13 @@ FAILURES: tuple[type[Exception], ...] = (
     _generated.AlreadyExists,
     TApplicationException,
 )
-"""The exceptions by which the gateway answers: those that the service declares, and Thrift's own for "internal
+"""The exceptions that the gateway may return: those that the service declares, and Thrift's exception for "internal
 error".
 """
 
 
 class ResultCell(Struct, gc=False):
-    """A cell as decoded; see the second service's `ResultCell` for the reason."""
+    """A cell as decoded. The docstring of `ResultCell` in the second service tells why this class exists."""
 
     thrift_spec: ClassVar[dict[int, Any]] = _generated.TCell.thrift_spec
 
@@ -42,7 +42,7 @@ class ResultCell(Struct, gc=False):
 
 
 class ResultRow(Struct, gc=False):
-    """A row as decoded. The garbage collector does not track it, since it is in no cycles."""
+    """A row as decoded. The garbage collector does not track it, because it is never part of a reference cycle."""
 
     thrift_spec: ClassVar[dict[int, Any]] = {
         1: _generated.TRowResult.thrift_spec[1],
@@ -54,10 +54,10 @@ class ResultRow(Struct, gc=False):
 
 
 def in_order(rows: Sequence[Any]) -> Sequence[Any]:
-    """The same rows, the cells of each in the order of their columns as unsigned bytes.
+    """The same rows, with the cells of each row sorted by column, compared as unsigned bytes.
 
-    The gateway sorts them by Java's signed bytes, so that 80 to FF come first. Without such bytes both orders are the
-    same.
+    The gateway sorts cells by Java's signed bytes, so that bytes from 80 to FF come first. For columns without such
+    bytes both orders are the same.
     """
     for row in rows:
         columns = row.columns
@@ -67,7 +67,9 @@ def in_order(rows: Sequence[Any]) -> Sequence[Any]:
 
 
 class PutCell(Struct, gc=False):
-    """A `Mutation` that puts, to be sent; without an `__init__` in Python, and not tracked by the garbage collector."""
+    """A `Mutation` that puts a cell, to be sent. It has no `__init__` in Python and is not tracked by the garbage
+    collector.
+    """
 
     thrift_spec: ClassVar[dict[int, Any]] = {number: _generated.Mutation.thrift_spec[number] for number in (2, 3)}
 
@@ -88,7 +90,9 @@ class PutRow(Struct, gc=False):
 
 
 def _with_our_rows(reply: Any) -> Any:
-    """The class of a reply that is a list of rows, decoded into our class; happybase's own stays as it is."""
+    """A class for replies that are lists of rows, which are decoded into our row class. happybase's class is not
+    changed.
+    """
     return type(
         reply.__name__,
         (reply,),

@@ -27,9 +27,11 @@ from hbmodel.store.thrift1.writes import delete_calls, put_calls
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 FAMILIES_KEPT = 60.0
-"""Seconds for which the families of a table are remembered; a row is deleted by deleting them all."""
+"""Seconds for which the families of a table are remembered. They are needed to delete whole rows, because such a delete
+names all families.
+"""
 
-# How many reads by prefix have a scanner in the gateway at one time.
+# How many reads by prefix have an open scanner in the gateway at the same time.
 _SCANS_AT_ONCE = 100
 
 # What Thrift's binary protocol adds to a row key in a list.
@@ -40,8 +42,9 @@ class Thrift1Store(GatewayStore):
     """Tables behind a Thrift gateway of the first kind (`hbase thrift start`); its arguments are those of
     `GatewayStore`.
 
-    What the gateway cannot do raises CapabilityError: conditional or mixed atomic changes of a row, split keys, family
-    settings beyond its column descriptor. A gateway of the second kind (`hbase+thrift2://`) can.
+    Calls that the gateway does not support raise CapabilityError: conditional changes of a row, atomic changes with
+    both puts and deletes, split keys, and family settings that its column descriptor lacks. A gateway of the second
+    kind (`hbase+thrift2://`) supports all of them.
 
     Rows are returned as decoded (`ResultRow`, `ResultCell`).
     """
@@ -67,7 +70,7 @@ class Thrift1Store(GatewayStore):
         return _KEY_OVERHEAD
 
     def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
-        # The gateway leaves absent rows out.
+        # The gateway's answer contains no absent rows.
         rows_by_key: dict[bytes, Row] = {row.row: row for reply in replies for row in in_order(reply)}
         return [rows_by_key.get(row) for row in rows]
 
@@ -98,7 +101,7 @@ class Thrift1Store(GatewayStore):
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
-        # One call per timestamp and TTL: a call has room for one of each.
+        # A call has one timestamp and one TTL, so there is one call for each pair of them.
         return (call.request(name) for call in put_calls(puts, size, self._sizes))
 
     def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
@@ -202,7 +205,7 @@ class Thrift1Store(GatewayStore):
     def _namespace_names(self) -> Iterable[str]:
         """The names of all namespaces.
 
-        The gateway has no call for it, so they are read from HBase's own table of them, `hbase:namespace`.
+        The gateway has no call that lists namespaces, so they are read from HBase's system table `hbase:namespace`.
 
         Raises:
             CapabilityError: that table cannot be read, or does not exist, as in HBase 3.

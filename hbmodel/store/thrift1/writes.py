@@ -1,4 +1,4 @@
-"""Puts and deletes as calls of the first Thrift gateway, each of which has room for one timestamp and one TTL."""
+"""Makes calls of the first Thrift gateway from puts and deletes; each call has one timestamp and one TTL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WriteCall:
     size: int = 0
 
     def request(self, table: bytes) -> tuple[str, dict[str, Any]]:
-        """The name of the call and its arguments; there are special calls for a single row, which take a quarter less
+        """The name of the call and its arguments. A single row is sent by a special call, which takes a quarter less
         time.
         """
         arguments: dict[str, Any] = {"tableName": table, "attributes": ttl_attributes(self.ttl)}
@@ -63,8 +63,8 @@ def delete_calls(
     """Groups deletes into calls, by timestamp.
 
     Args:
-        families: all families of the table, which the delete of a whole row names; the gateway has no batch call that
-            deletes whole rows.
+        families: all families of the table. A whole row is deleted by naming all of them, because the gateway has no
+            batch call that deletes whole rows.
     """
     return _grouped((_delete_row(delete, families) for delete in deletes), sizes)
 
@@ -74,14 +74,14 @@ def _put_row(put: Put) -> Any:
 
 
 def _delete_row(delete: Delete, families: Sequence[bytes]) -> tuple[Any, int, int | None, int | None]:
-    # A column without a colon is a family, and is deleted with all its cells.
+    # A name without a colon is a family, of which all cells are deleted.
     columns = [*delete.families, *delete.columns] or list(families)
     row = BatchMutation(row=delete.row, mutations=[Mutation(column=column, isDelete=True) for column in columns])
     return row, delete_size(delete.row, columns), delete.timestamp, None
 
 
 def _grouped(rows: Iterable[tuple[Any, int, int | None, int | None]], sizes: CallSizes) -> Iterator[WriteCall]:
-    """Calls of bounded size, from rows with their size, timestamp and TTL."""
+    """Makes calls of bounded size from rows, each of which is given with its size, timestamp and TTL."""
     growing: dict[tuple[int | None, int | None], WriteCall] = {}
     for row, size, timestamp, ttl in rows:
         call = growing.get((timestamp, ttl))

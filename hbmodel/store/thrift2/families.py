@@ -14,7 +14,7 @@ _DEFAULT_NAMESPACE = b"default"
 def family_of(descriptor: Any) -> Family:
     """A column family from the gateway's descriptor.
 
-    Its attributes are what HBase itself stores (`ColumnFamilyDescriptorBuilder`): text by name.
+    The descriptor's attributes are those that HBase itself stores (`ColumnFamilyDescriptorBuilder`), as text by name.
     """
     settings: Mapping[bytes, bytes] = descriptor.attributes or {}
     ttl = int(settings.get(b"TTL", FOREVER))
@@ -31,7 +31,7 @@ def family_of(descriptor: Any) -> Family:
 
 
 def descriptor_of(family: Family) -> Any:
-    """The gateway's descriptor of a column family; what `family` leaves open is HBase's default."""
+    """The gateway's descriptor of a column family. Options that are None in `family` get HBase's defaults."""
     return TColumnFamilyDescriptor(
         name=family.name, attributes=_attributes(family), configuration=dict(family.configuration) or None
     )
@@ -47,12 +47,12 @@ def changed(descriptor: Any, family: Family) -> Any:
 
 
 def _configuration(descriptor: Any) -> dict[str, str]:
-    # The gateway answers with bytes, here as everywhere.
+    # The gateway returns bytes, as in all other answers.
     return {name.decode(): value.decode() for name, value in (descriptor.configuration or {}).items()}
 
 
 def _attributes(family: Family) -> dict[bytes, bytes]:
-    """The settings that HBase itself knows, as text by name; those that `family` leaves open are left out."""
+    """HBase's settings, as text by name, without those that are None in `family`."""
     settings = {
         b"VERSIONS": family.max_versions,
         b"TTL": family.ttl,

@@ -15,11 +15,11 @@ from hbmodel.store.thrift2.service import FAILURES, GetRow, TIllegalArgument, TR
 from hbmodel.store.thrift2.writes import column_of
 
 SHORT = 100
-"""Rows up to which a scan is read by positions (`PREAD`), block by block from the cache, and not as a stream."""
+"""Scans of at most this many rows read single blocks through the cache (`PREAD`); longer scans are read as a stream."""
 
 
 class Thrift2ScanCalls:
-    """One call for ranges that may be short; a scanner for ranges that are known to be longer."""
+    """Uses one call for ranges that may be short, and a scanner for ranges that are known to be longer."""
 
     failures = FAILURES
     forgotten: tuple[type[Exception], ...] = (TIllegalArgument, TApplicationException)
@@ -27,8 +27,8 @@ class Thrift2ScanCalls:
     def whole(self, reading: Reading) -> Request | None:
         """Reads all rows asked for; the server closes its scanner itself when it reaches the limit.
 
-        The first cells of one row are read by a get: it takes half the time, since the gateway and the region server
-        make no scanner for it.
+        The first cells of one row are read by a get. This takes half the time, because the gateway and the region
+        server need no scanner for it.
         """
         if reading.cells is not None and reading.rows == 1 and reading.stop == key_successor(reading.start):
             return "getMultiple", {"table": reading.table, "tgets": [_first_cells(reading, reading.cells)]}

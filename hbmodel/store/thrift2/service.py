@@ -39,7 +39,7 @@ TIOError: type[Exception] = _definition.TIOError
 TIllegalArgument: type[Exception] = _definition.TIllegalArgument
 
 FAILURES: tuple[type[Exception], ...] = (TIOError, TIllegalArgument, TApplicationException)
-"""The exceptions by which the gateway answers: those that the service declares, and Thrift's own for "internal
+"""The exceptions that the gateway may return: those that the service declares, and Thrift's exception for "internal
 error".
 """
 
@@ -61,8 +61,8 @@ class ResultCell(Struct, gc=False):
 
 
 class ResultRow(Struct, gc=False):
-    """A row as decoded; an absent one has neither key nor cells. The garbage collector does not track it: it is in no
-    cycles.
+    """A row as decoded; an absent row has neither key nor cells. The garbage collector does not track it, because it is
+    never part of a reference cycle.
     """
 
     thrift_spec: ClassVar[dict[int, Any]] = {
@@ -76,11 +76,11 @@ class ResultRow(Struct, gc=False):
 
     @property
     def columns(self) -> dict[bytes, ResultCell]:
-        """The cells by column; made when first asked for."""
+        """The cells by column. The mapping is made when it is needed for the first time."""
         columns = self.by_column
         if columns is None:
             cells = self.columnValues
-            if cells and cells[0].family == cells[-1].family:  # all cells have this family, since cells are sorted
+            if cells and cells[0].family == cells[-1].family:  # cells are sorted, so all of them have this family
                 prefix = cells[0].family + b":"
                 columns = {prefix + cell.qualifier: cell for cell in cells}
             else:
@@ -116,7 +116,7 @@ def time_range(before: int | None) -> Any:
 
 
 class PutCell(Struct, gc=False):
-    """A `TColumnValue` to be sent; made without an `__init__` in Python and not tracked by the garbage collector."""
+    """A `TColumnValue` to be sent. It has no `__init__` in Python and is not tracked by the garbage collector."""
 
     thrift_spec: ClassVar[dict[int, Any]] = {
         number: _definition.TColumnValue.thrift_spec[number] for number in (1, 2, 3)

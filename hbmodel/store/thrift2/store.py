@@ -1,5 +1,5 @@
-"""The `Store` on HBase's second Thrift gateway (`hbase+thrift2://`): pooled thriftpy2 connections and a service
-definition of our own.
+"""The `Store` on HBase's second Thrift gateway (`hbase+thrift2://`), with pooled thriftpy2 connections and a service
+definition that is part of this package.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ _COLUMN_OVERHEAD = 16
 _META = b"hbase:meta"
 
 STALE = 3 * 24 * 3600 * 1000
-"""A cell that is this many ms old holds an older value of the counter, since an increment gets the server's time.
-
-If the gateway repeats an increment that was carried out before a region server failed, HBase reads the row as it was
-before all writes. Then it sees no cell, or a cell of a file that is at least five days old, in which the cells have
-lost their place in the order of writes (HBase 2.6.1).
+"""If the reply to an increment contains a cell that is at least this many ms old, the cell holds an older value of the
+counter, because an increment gets the server's time. Such replies occur if the gateway repeats an increment that was
+carried out before a region server failed. HBase then reads the row as it was before all writes. It finds either no
+cell, or a cell from a file that is at least five days old, whose cells have lost their place in the order of writes
+(HBase 2.6.1).
 """
 
 
@@ -97,7 +97,7 @@ class Thrift2Store(GatewayStore):
         return _GET_OVERHEAD + sum(_COLUMN_OVERHEAD + len(column) for column in columns)
 
     def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
-        # Absent rows are answered with empty results.
+        # For an absent row, the answer contains an empty result.
         return [row if row.columnValues else None for reply in replies for row in reply]
 
     def _versions(self, table: str, row: bytes, columns: Sequence[bytes], limit: int) -> Sequence[Sequence[Cell]]:
@@ -121,8 +121,8 @@ class Thrift2Store(GatewayStore):
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         """Applies puts and deletes of one row atomically; see `Store.mutate_row`.
 
-        The call is repeated only if all timestamps are given. After a delete at the server's time this method waits a
-        tick of the clock, as `delete` does.
+        The call is repeated only if all timestamps are given. After a delete at the server's time this method waits for
+        the next tick of the clock, as `delete` does.
         """
         if not mutations:
             return
@@ -288,6 +288,6 @@ def _check_and_mutate(name: bytes, column: bytes, expected: bytes, mutations: Se
         "family": family,
         "qualifier": qualifier,
         "compareOp": TCompareOp.EQUAL,
-        "value": expected,  # an empty value means absent or empty; without a value the gateway fails
+        "value": expected,  # an empty value matches an absent or empty cell; without a value the gateway fails
         "rowMutations": row_mutations(mutations),
     }

@@ -1,4 +1,4 @@
-"""Puts and deletes as calls of the second Thrift gateway, where each of them has its own timestamp and TTL."""
+"""Makes calls of the second Thrift gateway from puts and deletes, each with a separate timestamp and TTL."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def column_of(column: bytes, timestamp: int | None = None) -> Any:
 def put_requests(
     table: bytes, puts: Sequence[Put], size: int | None = None, sizes: CallSizes = CALL_SIZES
 ) -> Iterator[Request]:
-    """The calls for puts, in order; of puts of the same cell at the same time the last one given wins.
+    """The calls for puts, in order. If several puts give a cell the same timestamp, the last of them wins.
 
     Args:
-        size: their `put_size` in all, or None if it is not known.
+        size: the sum of their `put_size`, or None if it is not known.
     """
     for run in without_rivals(puts):
         for batch in put_batches(run, size, sizes):
@@ -79,8 +79,8 @@ def _put(put: Put) -> Any:
 
 
 def _deletes(delete: Delete) -> Iterator[Any]:
-    # The time of a TDelete counts for whole rows only. With columns it is ignored, and the times of the columns count.
-    # Of the deletes of a family, only DELETE_FAMILY also deletes older cells.
+    # HBase uses the time of a TDelete only for whole rows. If there are columns, their times are used instead.
+    # DELETE_FAMILY is the only delete of a family that also deletes older cells.
     row, timestamp = delete.row, delete.timestamp
     if not delete.families and not delete.columns:
         yield TDelete(row=row, timestamp=timestamp)

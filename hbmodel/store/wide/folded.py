@@ -1,4 +1,4 @@
-"""A view of a store in which each object of a wide row is a separate row; all other tables are unchanged."""
+"""A view of a store in which each object of a wide row is a separate row, while all other tables are unchanged."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def as_of(store: Store, before: int) -> Store:
 
 
 class FoldedStore(WrappingStore):
-    """Shows one logical row for each object of the wide models: its key is the object's object key, its columns are
-    aliases.
+    """Shows each object of the wide models as one logical row. The key of this row is the object key, and its columns
+    are named by aliases.
 
-    Calls on a table of logical rows become calls on the table that holds them. Nothing else changes: the store gives
-    the same guarantees for an object as for a row. Puts into one row with the same timestamp and TTL become one put, if
-    they are not large.
+    Calls on a table of logical rows become calls on the table that holds them. The view gives the same guarantees for
+    an object as the store gives for a row. Puts into one row with the same timestamp and TTL become one put, unless it
+    would be too large.
 
-    No read of many objects is a snapshot, not even a page.
+    A read of several objects is not a snapshot, even if it reads only one page.
 
     Args:
         wides: the wide models, no two of them with the same table of logical rows.
@@ -75,7 +75,7 @@ class FoldedStore(WrappingStore):
         return FoldedStore(self._store.on_retry(repeated), self._wides.values(), pages=self._pages, widths=self._widths)
 
     def as_of(self, before: int | None) -> FoldedStore:
-        """The same view of the rows as of a time: the objects of wide rows are made of the rows as of that time."""
+        """The same view as of an earlier time, in which objects are made from the rows as they were at that time."""
         if before is None:
             return self
         return FoldedStore(AsOfStore(self._store, before), self._wides.values(), pages=self._pages, widths=self._widths)
@@ -85,11 +85,11 @@ class FoldedStore(WrappingStore):
         return self._wides.get(table)
 
     def _of(self, table: str, columns: Iterable[bytes] = ()) -> WideRows | None:
-        """The wide rows of a table, if a call to it names no columns, or only columns of the wide model's family;
+        """The wide rows behind a table, if a call names no columns, or only columns of the wide model's family;
         otherwise None.
 
         Raises:
-            InvalidRequest: some of the columns are in that family, and some are not.
+            InvalidRequest: only some of the columns are in that family.
             FamilyNotFound: the table lacks the family of a column.
         """
         wide = self._wides.get(table)
@@ -137,8 +137,8 @@ class FoldedStore(WrappingStore):
         if wide is None:
             return self._store.get_each(table, gets)
         requests = [PartOfRow(wide, get) for get in gets]
-        # The versions are read before the objects: a later change of an object changes the version too, so that a
-        # change under the condition of the version read here is refused.
+        # The versions are read before the objects. If another program changes an object in between, it also changes the
+        # version, so a change that requires the version read here is refused.
         versions = self._row_versions(wide, {part.get.row for part in requests if part.versioned})
         rows = self._store.get_each(wide.table, [part.get for part in requests])
         return [part.object(row, versions.get(part.get.row)) for part, row in zip(requests, rows, strict=True)]
@@ -249,8 +249,8 @@ class FoldedStore(WrappingStore):
         return self._writes(wide).begin_put(puts)
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
-        """See `Store.delete`. A delete of the family, or of the whole row, becomes a delete of the object's own
-        columns, which are looked up first.
+        """See `Store.delete`. Deleting the family or the whole logical row deletes only the columns of this object,
+        which are looked up first.
         """
         wide = self._of_all(table, deletes)
         if wide is None:
@@ -309,15 +309,15 @@ class FoldedStore(WrappingStore):
         return self._writes(wide).increment(row, column, amount)
 
     def of_rows(self, table: str, mutations: Sequence[Put | Delete]) -> Sequence[Put | Delete]:
-        """Mutations of logical rows as mutations of the rows that hold them; for the delete of a whole object, its
-        columns are looked up.
+        """Translates mutations of logical rows to mutations of the rows that hold them. If a whole object is deleted,
+        its columns are looked up first.
         """
         wide = self._wides.get(table)
         return mutations if wide is None else self._writes(wide).of_rows(mutations)
 
     def conditional(self, table: str, change: ConditionalChange) -> ConditionalChange:
-        """A conditional change of a logical row, as a conditional change of the row that holds it. The result may have
-        no mutations.
+        """Translates a conditional change of a logical row to one of the row that holds it. The result may have no
+        mutations.
         """
         wide = self._wides.get(table)
         return (
@@ -367,9 +367,9 @@ class FoldedStore(WrappingStore):
 
 
 def _apart(kinds: Sequence[K], requests: Sequence[A], answer: Callable[[K, Sequence[A]], Sequence[R]]) -> Sequence[R]:
-    """Answers requests in their order; the requests of one kind are answered together.
+    """Answers requests in groups of the same kind; the answers are in the order of the requests.
 
-    A kind is a wide model, or none, and the time as of which rows are read.
+    A kind consists of a wide model, or None, and the time as of which rows are read.
     """
     if len(distinct := set(kinds)) == 1:
         return answer(distinct.pop(), requests)
@@ -393,7 +393,9 @@ def _parts(wide: WideRows, scan: Scan, columns: Sequence[Interval]) -> list[Slic
 
 
 class _ObjectBatches(Iterator[Sequence[Row]]):
-    """The batches of a scan of logical rows. All but the last are full, unless each row takes separate calls."""
+    """The batches of a scan of logical rows. All except the last are full, unless the objects of each row are read by
+    separate calls.
+    """
 
     def __init__(self, scan: Scan, reader: SliceReader, parts: Sequence[SliceScan], started: Any) -> None:
         self._started = started
@@ -439,8 +441,8 @@ class _ObjectBatches(Iterator[Sequence[Row]]):
 def _but_strange(
     change: Callable[[ObjectRow], ObjectRow | None] | None,
 ) -> Callable[[ObjectRow], ObjectRow | None] | None:
-    """A function that changes only objects. A cell that belongs to no object is kept, because it is not known whether
-    it is wanted.
+    """Restricts a function to objects. A cell that belongs to no object is returned unchanged, because the function
+    cannot tell whether it is wanted.
     """
     if change is None:
         return None

@@ -1,4 +1,6 @@
-"""Writes of objects as writes of the rows that hold them: puts are merged, and deletes name an object's own columns."""
+"""Turns writes of objects into writes of the rows that hold them: puts are merged, and deletes name the columns of an
+object.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ ONE_ROW = "An atomic change must be of one row only."
 
 @define(eq=False)
 class _GrowingPut:
-    """A put of some objects of one row."""
+    """A put of some objects of one row, to which more objects may be added."""
 
     timestamp: int | None
     ttl: int | None
@@ -61,8 +63,8 @@ class FoldedWrites:
         return LatePut(lambda: self.put(puts))
 
     def _merged(self, puts: Iterable[Put], max_bytes: int | None = MAX_PUT_BYTES) -> list[Put]:
-        """Puts of rows, made from puts of objects. Puts of one row with the same timestamp and TTL become one, unless
-        it would have more than about `max_bytes`.
+        """Makes puts of rows from puts of objects. Puts into one row with the same timestamp and TTL become one put,
+        unless it would have more than about `max_bytes`.
         """
         growing: dict[bytes, list[_GrowingPut]] = {}
         for put in puts:
@@ -128,8 +130,8 @@ class FoldedWrites:
         return [*deletes, *self._merged((mutation for mutation in mutations if isinstance(mutation, Put)), None)]
 
     def _deletes(self, deletes: Sequence[Delete]) -> list[Delete]:
-        """Deletes of columns, one for each row and timestamp. For the delete of a whole object, they name the declared
-        columns and all others that the object has.
+        """Makes deletes of columns, one for each row and timestamp. If a whole object is deleted, they name its
+        declared columns and all other columns that it has.
         """
         wide = self.wide
         whole = [delete.row for delete in deletes if delete.families or not delete.columns]
@@ -156,7 +158,7 @@ class FoldedWrites:
         ]
 
     def _columns_of(self, places: Iterable[bytes]) -> dict[bytes, Sequence[bytes]]:
-        """The columns of the table that some objects have, by object key."""
+        """The columns of the table in which some objects have cells, by object key."""
         distinct = list(dict.fromkeys(places))
         if self.wide.bare:
             return dict.fromkeys(distinct, ())
@@ -186,7 +188,7 @@ class FoldedWrites:
         return check_and_put_each(self.store, self.wide.table, list(map(self._conditional_put, puts)))
 
     def _conditional_put(self, object_put: ConditionalPut) -> ConditionalPut:
-        """A conditional put of an object as a conditional put of its row."""
+        """Turns a conditional put of an object into a conditional put of its row."""
         row, prefix = self._cut(object_put.put.row)
         cells = {self.wide.column(prefix, name): value for name, value in object_put.put.cells.items()}
         return ConditionalPut(
@@ -204,7 +206,7 @@ class FoldedWrites:
         return self._change_if(self.conditional(place, column, expected, mutations))
 
     def _change_if(self, change: ConditionalChange) -> bool:
-        if not change.mutations:  # there is nothing to delete, so only the condition is left to check
+        if not change.mutations:  # there is nothing to delete, so only the condition is checked
             return self._holds(change)
         return self.store.check_and_mutate(
             self.wide.table, change.row, change.column, change.expected, change.mutations
@@ -233,7 +235,7 @@ class FoldedWrites:
     def conditional(
         self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
     ) -> ConditionalChange:
-        """A conditional change of an object, as a conditional change of its row. The result may have no mutations."""
+        """Turns a conditional change of an object into one of its row. The result may have no mutations."""
         row, prefix = self._cut(place)
         change = self._change(mutations)
         if any(mutation.row != row for mutation in change):

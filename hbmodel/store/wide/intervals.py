@@ -1,4 +1,4 @@
-"""Ranges of qualifiers: parts of sorted, disjoint ranges, and the middle of a range."""
+"""Functions that cut sorted, disjoint ranges of qualifiers."""
 
 from __future__ import annotations
 

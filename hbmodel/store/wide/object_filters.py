@@ -1,5 +1,5 @@
-"""Filters of logical rows, for conditions that the server cannot evaluate, because it knows only rows and not the
-objects in them.
+"""Filters that are applied to logical rows in the client, because the server knows only rows and not the objects in
+them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _COMPARISONS: dict[str, Callable[[bytes, bytes], bool]] = {
 }
 
 COUNTED = And([FirstCellOnly(), KeyOnly()])
-"""The filter of a read that only wants to know which rows there are."""
+"""The filter of a read that only finds out which rows exist."""
 
 
 def keys_only(filter: Filter | None) -> bool:
-    """Whether the server can omit all values."""
+    """Whether the server can omit all values, because the filter does not return them."""
     return filter in (KeyOnly(), COUNTED)
 
 
@@ -41,7 +41,7 @@ def object_filter(filter: Filter | None, reversed: bool) -> ObjectFilter | None:
     A filter that only decides whether a row passes becomes a test of the row. Any other filter is evaluated cell by
     cell, as HBase does in a scan of the same direction.
     """
-    if filter is None or filter == KeyOnly():  # the values are left out already
+    if filter is None or filter == KeyOnly():  # the server has left the values out already
         return None
     if filter == COUNTED:
         return _first_cell

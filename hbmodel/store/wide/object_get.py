@@ -1,4 +1,4 @@
-"""The read of one object, or of some of its columns, as the read of a part of a row."""
+"""Turns the read of one object, or of some of its columns, into the read of a part of a row."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ class PartOfRow:
         self.get = Get(row, [wide.column(prefix, column) for column in wanted or own] or [wide.lead + ROW_VERSION])
 
     def object(self, row: Row | None, version: Cell | None = None) -> ObjectRow | None:
-        """The logical row, with the version of the row that holds it; that version may exist without an object."""
+        """The logical row, with the version of the row that holds it. There may be a version although there is no
+        object.
+        """
         columns: dict[bytes, Cell] = {}
         if row is not None and not self._nothing:
             cut, lead = self._cut, self._lead
             columns = {lead + column[cut:]: cell for column, cell in row.columns.items()}
         if self._version is not None:
-            columns.pop(self._lead, None)  # the row's version, which was read too if its qualifier equals the prefix
+            columns.pop(self._lead, None)  # the row's version: it was read as well if its qualifier equals the prefix
             if version is not None:
                 columns[self._version] = version
         return ObjectRow(self._row, columns) if columns else None

@@ -11,13 +11,14 @@ from attrs import frozen
 class PageSizes:
     """The pages in which wide rows and map columns are read.
 
-    The first ones are small, since most rows have few cells; the later ones are large, since each takes a call.
+    The first pages are small, because most rows have few cells. Later pages are large, because each of them takes a
+    call.
 
     Attributes:
         cells: cells in the first page of a row, in the second, and so on; the last number is for all pages that follow.
         keys: the same for reads that need only the keys of one row's objects.
-        passed: the keys that a read of one row backwards passes over, from the first one, before it searches where the
-            row ends.
+        passed: a read of one row backwards first reads the row's keys from the beginning. After this many keys it stops
+            and searches where the row ends.
         bytes: bytes of a page, roughly, unless one object is larger.
     """
 
@@ -28,9 +29,11 @@ class PageSizes:
 
     @property
     def keys_of_many_rows(self) -> Sequence[int]:
-        """As `keys`, for reads of many rows: the first page is smaller, since a batch has one page of each row."""
+        """The sizes for reads of keys of many rows. The first page is smaller than in `keys`, because a batch has one
+        page of each row.
+        """
         return (*self.cells[1:2], *self.keys)
 
 
 PAGE_SIZES = PageSizes()
-"""The pages of every read that is not given others."""
+"""The page sizes that reads use by default."""

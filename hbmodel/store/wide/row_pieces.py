@@ -1,4 +1,4 @@
-"""Makes objects from the pieces in which a scan returns wide rows; no object is assembled from two reads."""
+"""Makes objects from the pieces in which a scan returns wide rows, never one object from two different reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hbmodel.store.wide.wide_rows import ObjectRow, Unfolding, WideRows
 
 
 class JoinedPieces:
-    """Takes one piece after the other, and returns the objects that are complete.
+    """Takes one piece after the other, and returns the objects that have become complete.
 
     The last object of a full piece waits for the next piece of its row. If a scan reads a row again from its beginning,
     the waiting object is dropped, and objects that were already returned are skipped.
@@ -29,13 +29,13 @@ class JoinedPieces:
         self._names: list[bytes] = []
         self._cells: list[Any] = []
         self._last: bytes | None = None
-        """The last column of the row whose object was returned."""
+        """The last column of the row that belongs to an object that was returned."""
         self._dropping = False
-        """Whether the scan reads the row again, so that columns of objects follow that were already returned."""
+        """Whether the scan reads the row again, so that columns of objects that were already returned follow."""
         self._read = self._read_bytes = 0
 
     def piece(self, row: Row) -> list[ObjectRow]:
-        """The objects that are complete with one more piece."""
+        """Adds a piece, and returns the objects that are now complete."""
         objects: list[ObjectRow] = []
         key = row.row
         if key != self._row:
@@ -95,11 +95,13 @@ class JoinedPieces:
 
 
 def cut(wide: WideRows, names: Sequence[bytes]) -> tuple[bytes, int]:
-    """For a full page: the qualifier at which to continue, and how many cells are of objects that are surely whole."""
+    """For a full page, returns the qualifier at which to continue, and how many of its cells belong to objects that are
+    certainly complete.
+    """
     start = len(wide.lead)
     last = names[-1][start:]
     end = wide.prefix_end(last)
-    if end is None or end == len(last):  # the last cell belongs to no object, or is a whole object
+    if end is None or end == len(last):  # the last cell belongs to no object, or is a complete object
         return key_successor(last), len(names)
     prefix = names[-1][: start + end]
     whole = len(names) - 1

@@ -1,10 +1,12 @@
-"""The version of a row that objects share: a cell in each column family, or one for several families, named by links.
+"""The version of a row that objects share, which is a cell in each column family, or one cell to which links in other
+families point.
 
-HBase checks one cell of a row in a mutation. So objects of two families change together only if both are checked
-against the same cell. The first commit that writes objects of two families into a row puts a link in place of the
-version of one of them: 8 zero bytes and the column that has the version from then on. A link is put under the condition
-that the version is still the one that was read, so a program that read that version before cannot write any more. A
-link is never replaced. Of two columns, the later one in byte order gets the link, so links form no circle.
+A conditional mutation in HBase checks only one cell of a row. So objects of two families can change together only if
+both families have their version in the same cell. The first commit that writes objects of two families into a row
+therefore replaces the version of one family by a link: 8 zero bytes and the column that has the version from then on. A
+link is put only if the version is still the one that was read. After that, a program that has read the replaced version
+can no longer write. A link is never replaced. Of two columns, the later one in byte order gets the link, so links form
+no cycle.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Put
 
 LENGTH = 8
-"""The number of bytes of a version, which are random."""
+"""The number of random bytes in a version."""
 
 _LINK = bytes(LENGTH)
 _SIZE = 2
@@ -31,7 +33,7 @@ class RowVersionCell:
 
     Attributes:
         value: its bytes; empty if there is none.
-        timestamp: the timestamp of its cell; if there is none, of the last link.
+        timestamp: the timestamp of the version's cell or, if there is no version, of the last link.
     """
 
     column: bytes
@@ -39,14 +41,18 @@ class RowVersionCell:
     timestamp: int
 
     def shown(self, own: bytes) -> Cell:
-        """The cell in which objects of a family show the version, with the version's column if that is not `own`."""
+        """The cell in which objects of a family show the version. If the version is not in the column `own`, its column
+        is added to the value.
+        """
         if self.column == own:
             return self
         return evolve(self, value=_LINK + len(self.column).to_bytes(_SIZE) + self.column + self.value)
 
 
 def _placed(shown: bytes) -> tuple[bytes, bytes]:
-    """Splits the value in which an object shows a version into column and version; the object's own column is empty."""
+    """Splits the value in which an object shows a version into column and version. The column is empty if it is the one
+    of the object's family.
+    """
     if not shown.startswith(_LINK) or len(shown) == LENGTH:
         return b"", shown
     start = LENGTH + _SIZE
@@ -55,12 +61,14 @@ def _placed(shown: bytes) -> tuple[bytes, bytes]:
 
 
 def version_shown(cell: bytes | None) -> bytes | None:
-    """The version itself, given the value of the cell in which an object shows it; None if there is none."""
+    """The version alone, given the value of the cell in which an object shows it; None if there is no version."""
     return None if cell is None else _placed(cell)[1] or None
 
 
 def checked_where_it_stands(change: ConditionalChange, own: bytes) -> ConditionalChange:
-    """Moves a change's check and put of a version from the object's own column to the column that has the version."""
+    """Makes a change check and put the version in the column that has it, instead of the column `own` of the object's
+    family.
+    """
     if change.column != own or change.expected is None:
         return change
     column, expected = _placed(change.expected)
@@ -78,8 +86,8 @@ def _in_column(mutation: Put | Delete, own: bytes, column: bytes) -> Put | Delet
 
 
 def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[bytes]) -> dict[bytes, RowVersionCell]:
-    """The versions that a family has in some rows, by row; rows without a version are left out. Links are followed in
-    further calls.
+    """The versions of some rows for one family, by row, without rows that have none. Links are followed in further
+    calls.
 
     Args:
         column: the column of the family's versions.
@@ -103,8 +111,8 @@ def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[by
 def read_versions_of(
     store: Store, table: str, columns: Mapping[bytes, Iterable[bytes]]
 ) -> dict[bytes, list[RowVersionCell]]:
-    """The versions that several families have in each of some rows, one for each column that holds a version or would
-    hold it.
+    """The versions of some rows for several families. For each row, there is one version for each column that holds a
+    version, or would hold one.
 
     Args:
         columns: the columns of the families' versions, by row.
@@ -120,22 +128,22 @@ def read_versions_of(
 
 
 def _linked_to(value: bytes) -> bytes:
-    """The column that a link names; empty for a version."""
+    """The column to which a link points; empty if the value is a version."""
     return value[LENGTH:] if value.startswith(_LINK) else b""
 
 
 def link_row_versions(
     store: Store, table: str, rows: Mapping[bytes, Sequence[RowVersionCell]]
 ) -> dict[bytes, RowVersionCell]:
-    """Joins the versions that a row has in several columns into one, in the first of the columns.
+    """Joins the versions that a row has in several columns into one version, in the first of these columns.
 
     Args:
-        rows: the versions of each row, as they were read, each in a different column; the value of an absent version is
-            empty.
+        rows: the versions of each row as they were read, all in different columns. An absent version has an empty
+            value.
 
     Returns:
-        The version that each row then has, by row; its timestamp has no meaning. A row is left out if one of its
-        versions was written in between.
+        The version of each row after that, by row; the timestamps of these versions have no meaning. A row is left out
+            if one of its versions was written in the meantime.
     """
     leaders = {row: min(versions, key=lambda version: version.column) for row, versions in rows.items()}
     new = {row: evolve(leader, value=os.urandom(LENGTH)) for row, leader in leaders.items() if not leader.value}
@@ -157,15 +165,16 @@ def link_row_versions(
 
 
 def _link(row: bytes, version: RowVersionCell, leader: bytes) -> Put:
-    # The link gets a higher timestamp than the version that was read, whatever the clocks say. Nothing is put over a
+    # The link gets a higher timestamp than the version that was read, even if clocks differ. Nothing is put over a
     # link.
     return Put(row, {version.column: _LINK + leader}, version.timestamp + 1 if version.value else None)
 
 
 def link_apart(store: Store, table: str, changes: Sequence[ConditionalChange]) -> set[bytes]:
-    """Links the versions of rows that some changes check in several columns; returns these rows.
+    """If some changes check the version of one row in several columns, links these versions. Returns the rows for which
+    this was done.
 
-    The versions of these rows must be read again. Rows that none of the changes writes stay as they are.
+    The versions of the returned rows must be read again. Rows that none of the changes writes are not touched.
     """
     written = {change.row for change in changes if change.mutations}
     columns: dict[bytes, set[bytes]] = {}

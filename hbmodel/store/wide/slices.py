@@ -1,5 +1,5 @@
-"""Reading slices of wide rows: the objects in a range of columns of one row or of many, page by page, in bounded
-memory.
+"""Reads slices of wide rows, which are the objects in a range of columns of one or many rows, page by page and in
+bounded memory.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ ROWS = 100
 """Rows in a batch."""
 
 SEVERAL = 5
-"""If at least this many rows of a batch, and at least a quarter of the batch, overflow their page, the next rows are
-read in larger pages.
+"""Rows are read in larger pages if at least this many rows of a batch, and at least a quarter of the batch, did not fit
+into one page.
 """
 
 _EVERY_OBJECT = [(b"\x00", None)]
-"""The range of all objects whose qualifiers have no kind: only an empty qualifier, of no object, is outside."""
+"""The range of all objects whose qualifiers have no kind. Only the empty qualifier, which belongs to no object, is
+outside.
+"""
 
 NO_OBJECTS = "Only tables of wide models can be read by ranges of columns."
 
@@ -47,12 +49,12 @@ class SliceScan:
         ranges: the ranges of qualifiers, sorted, disjoint, not empty; their bounds do not lie within an object.
         reversed: whether to read from the last object of the last row to the first.
         keys_only: whether to read cells without their values.
-        limit: about how many objects the first scan returns; there may be more. If the caller takes further objects,
-            because a filter has dropped some, another scan returns them.
+        limit: about how many objects the first scan should return; it may return more. If a filter drops some of them
+            and the caller needs more, they are read by another scan.
         page: cells in the first page of each row; None before `SliceReader.sized` has chosen it.
         batch_size: the maximum number of rows in a batch.
-        first: for one row that is read backwards, where the last portion probably begins, as far as
-            `SliceReader.sized` can guess it.
+        first: if one row is read backwards: the place where the last portion probably begins, as guessed by
+            `SliceReader.sized`; None without a guess.
     """
 
     rows: KeyRange
@@ -76,8 +78,8 @@ class SliceScan:
 
     @property
     def keys_of_rows(self) -> bool:
-        """Whether the keys of rows are read before their objects, because HBase does not take several ranges of columns
-        in a reversed scan.
+        """Whether the keys of rows are read first, and then the objects of each row. This is necessary because HBase
+        does not accept several ranges of columns in a reversed scan.
         """
         return self.reversed and len(self.ranges) > 1 and not self.single
 
@@ -86,9 +88,9 @@ class SliceReader:
     """Reads the objects of one model.
 
     No object is assembled from two reads: the last object of a full page is read again from its first cell, with the
-    cells that follow. If many rows are read forwards and whole, each comes in pieces of one read (`Scan.cells`), which
-    are joined, and nothing is read again. But if an object may have any number of columns, not all of these are read
-    with it, and rows do not come in pieces.
+    cells that follow. If many rows are read forwards to their ends, the scan returns each row in pieces that are from
+    the same read (`Scan.cells`). The pieces are joined, and nothing is read again. But rows are not read in pieces if
+    objects may have any number of columns, because these columns are not all read.
     """
 
     def __init__(
@@ -101,12 +103,12 @@ class SliceReader:
         self._start = len(wide.lead)
         self._unfolding = Unfolding(wide)
         self.strict = wide.strict
-        # A strict reader would show a cell with an empty qualifier, so the range has to leave it out.
+        # A strict reader would return a cell with an empty qualifier, so the range has to exclude it.
         self._filters_all = wide.strict or wide.prefix_end(b"") is not None
 
     def sized(self, scan: SliceScan) -> SliceScan:
-        """The same scan with its page and batch sizes, which are chosen only once: later results of other reads do not
-        change a scan in progress.
+        """The same scan with page and batch sizes. They are chosen only once, so that what other reads find out in the
+        meantime does not change a scan in progress.
         """
         if scan.page is not None:
             return scan
@@ -159,17 +161,18 @@ class SliceReader:
             started = None
 
     def _chosen(self, ranges: Sequence[Interval], keys_only: bool) -> Filter | None:
-        """The filter that passes the cells in some ranges; None if all of the family are read: evaluating a filter
-        costs the server as much as reading a few cells.
+        """The filter that passes the cells in some ranges. None if all cells of the family are read, because a filter
+        is expensive for the server.
         """
         if self._filters_all or list(ranges) != _EVERY_OBJECT:
             return _chosen(ranges, keys_only)
         return KeyOnly() if keys_only else None
 
     def _in_pieces(self, scan: SliceScan) -> bool:
-        """Whether rows come in pieces of the size of a page, one after the other, and no page is asked for by itself.
+        """Whether one scan returns all rows in pieces of the size of a page, so that pages are not requested one by
+        one.
 
-        Rows do not come in pieces if an object may have any number of columns: all of these would be read.
+        This is not done if an object may have any number of columns, because all of them would be read.
         """
         return scan.whole and not self._wide.more
 
@@ -181,7 +184,8 @@ class SliceReader:
     def _first_size(self, scan: SliceScan) -> int:
         """How many cells the first page of each row has.
 
-        The page of a single row is larger if more cells are wanted, and reads have shown how large cells are.
+        The first page of a single row may be larger than usual if more cells are wanted and earlier reads have shown
+        how large cells are.
         """
         if scan.page is not None:
             return scan.page
@@ -196,8 +200,8 @@ class SliceReader:
         return scan.rows.before(last) if scan.reversed else scan.rows.after(last)
 
     def _wider(self, scan: SliceScan, size: int, batch: Sequence[Row]) -> tuple[int, SliceScan] | None:
-        """If many rows of a batch overflow their page: the position of the first such row in the batch, and the scan
-        that reads this row and all rows after it in larger pages. Otherwise None.
+        """If many rows of a batch do not fit into one page, returns the position of the first such row in the batch,
+        and the scan that reads this row and all rows after it in larger pages. Otherwise returns None.
         """
         full = [at for at, row in enumerate(batch) if len(row.columns) >= size and not self._filled(row)]
         larger = next((each for each in self._sizes(scan) if each > size), None)
@@ -213,8 +217,8 @@ class SliceReader:
         return full[0], evolve(scan, rows=rows, page=page, batch_size=batch_size)
 
     def _filled(self, row: Row) -> bool:
-        """Whether most of a full page is one object that may have any number of columns: a larger page would only hold
-        more of its columns.
+        """Whether most of a full page belongs to one object that may have any number of columns. A larger page would
+        then only hold more columns of this object.
         """
         return self._wide.more and 2 * cut(self._wide, list(row.columns))[1] < len(row.columns)
 
@@ -232,7 +236,7 @@ class SliceReader:
     ) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
         """Yields the objects of a scan; returns the scan for the rows that follow, or None.
 
-        As many rows are read as objects are wanted, since each row has at least one object.
+        The number of rows that are read is the number of wanted objects, since each row has at least one object.
         """
         assert scan.page is not None
         if self._in_pieces(scan):
@@ -281,7 +285,7 @@ class SliceReader:
         row_key: bytes | None = None,
         left: list[Interval] | None = None,
     ) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects of one row; its first page was read before, unless only the row's key is given.
+        """The objects of one row. The row's first page was read before, unless only the row's key is given.
 
         Args:
             left: receives, before objects are yielded, the ranges that are not read yet.
@@ -313,7 +317,7 @@ class SliceReader:
                     return
                 resume, length = cut(self._wide, names)
                 following = starting(ranges, resume)
-                if self._wide.more and 2 * length < len(names):  # most of the page are entries of its last object
+                if self._wide.more and 2 * length < len(names):  # most cells of the page belong to its last object
                     left[:] = following
                     if objects := self._unfolding.objects(key, names[:length], cells[:length]):
                         yield objects
@@ -335,7 +339,7 @@ class SliceReader:
                 self._widths.read(self._wide.table, key, read, read_bytes)
                 size = max(2, min(sizes[number], self._pages.bytes * len(cells) // page_bytes))
                 left[:] = ranges = following
-                if ranges and scan.limit is None:  # the next page is asked for before the caller works on this one
+                if ranges and scan.limit is None:  # the next page is requested before the caller works on this one
                     page = self._begin(scan, key, ranges, size)
                 if objects := self._unfolding.objects(key, names[:length], cells[:length]):
                     yield objects
@@ -366,7 +370,9 @@ class SliceReader:
     # --- backwards ----------------------------------------------------------------------------------------------------
 
     def _guessed(self, scan: SliceScan) -> SliceScan | None:
-        """The scan of one row backwards with a guess where its last portion begins; None without a good reason."""
+        """The scan of one row backwards, with a guess of where its last portion begins; None if there is nothing to
+        base a guess on.
+        """
         portions = self._portions(scan)
         spacing, before = portions.spacing, scan.ranges
         if spacing is None:
@@ -398,7 +404,7 @@ class SliceReader:
                 reversed=False,
                 page=size,
                 keys_only=keys_only or scan.keys_only,
-                limit=scan.limit if left is None else 1,  # whether a next page is wanted depends on what is left
+                limit=scan.limit if left is None else 1,  # whether another page is needed depends on `left`
             )
             return self._pages_of(forwards, page, row, left)
 
@@ -432,7 +438,7 @@ class SliceReader:
         """The objects of one wide row, the last one first.
 
         Args:
-            row: its first page, which is full; for `keys_of_rows` its first key.
+            row: the first page of the row, which is full; with `keys_of_rows`, only its first key.
         """
         spacing = None if scan.keys_of_rows else self._noted(scan, row)
         backwards = self._row_backwards(scan, row.row)
@@ -444,8 +450,8 @@ class SliceReader:
     def _remembering_end(
         self, scan: SliceScan, row: bytes, found: Iterable[Sequence[ObjectRow]]
     ) -> Generator[Sequence[ObjectRow], None, None]:
-        """Passes on the objects of one row backwards, and notes where its last one is, if a later read cannot see that
-        from its ranges: it then begins there, without a search.
+        """Yields the objects of one row backwards unchanged. Notes the place of the last object if it cannot be
+        inferred from the scan's ranges, so that a later read can begin there without a search.
         """
         stop = scan.ranges[-1][1]
         unnoted = not self._portions(scan).ends_at_object(scan.ranges)

@@ -1,5 +1,5 @@
-"""What reads have shown about wide rows: the size of their cells, the distance between their objects, where long rows
-end, and the rows that are so wide that they need a warning.
+"""Measurements of wide rows, taken while they are read: the size of cells, the distance between objects, the ends of
+long rows, and the rows whose width is worth a warning.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ MANY_CELLS = 1_000_000
 """Cells of one row in one read that are worth a warning."""
 
 MANY_BYTES = 256 * 1024 * 1024
-"""Bytes of one row in one read that are worth a warning: HBase returns no whole row above 1 GB, and cannot split a row.
+"""Bytes of one row in one read that are worth a warning. HBase cannot split a row across regions, and does not return a
+whole row above 1 GB.
 """
 
 _SAMPLED = 64
@@ -33,7 +34,7 @@ class RowWidths:
         many_bytes: the same in bytes.
 
     Attributes:
-        cell: bytes of a cell, by table: the mean in the page with the largest cells.
+        cell: the mean size of a cell in bytes, by table, in the page in which it was largest.
         spacing: the mean distance between two objects in the portion that was read backwards last, by table of logical
             rows.
     """
@@ -46,7 +47,7 @@ class RowWidths:
         self._ends: dict[tuple[str, bytes, bytes | None], bytes] = {}
 
     def last_place(self, name: str, row: bytes, stop: bytes | None) -> bytes | None:
-        """The place of the last object below a qualifier, as a search has found it; None if none has.
+        """The place of the last object below a qualifier, as noted by `ends_at`; None if it is not known.
 
         Args:
             name: the table of logical rows.
@@ -54,7 +55,9 @@ class RowWidths:
         return self._ends.get((name, row, stop))
 
     def ends_at(self, name: str, row: bytes, stop: bytes | None, place: bytes) -> None:
-        """Notes the place of the last object below a qualifier; forgets the oldest note if there are many."""
+        """Records the place of the last object below a qualifier. If there are too many records, the oldest is
+        forgotten.
+        """
         key = (name, row, stop)
         self._ends.pop(key, None)
         self._ends[key] = place
@@ -62,11 +65,11 @@ class RowWidths:
             del self._ends[next(iter(self._ends))]
 
     def page(self, table: str, cells: int, size: int) -> None:
-        """Notes a full page and its bytes."""
+        """Records the size of a full page."""
         self.cell[table] = max(self.cell.get(table, 1), -(-size // cells))
 
     def read(self, table: str, row: bytes, cells: int, size: int) -> None:
-        """Notes how much a read has received of a row so far."""
+        """Warns, once for each row, if a read has received so much of the row that it is too wide."""
         if (cells > self._many_cells or size > self._many_bytes) and (table, row) not in self._known:
             self._known.add((table, row))
             logger.warning(
@@ -80,7 +83,7 @@ class RowWidths:
 
 
 def bytes_of(names: Sequence[bytes], cells: Sequence[Any]) -> int:
-    """Roughly the bytes of a page."""
+    """The approximate size of a page in bytes."""
     step = -(-len(cells) // _SAMPLED)
     sampled = range(0, len(cells), step)
     return max(1, sum(len(names[at]) + len(cells[at].value) for at in sampled) * step)

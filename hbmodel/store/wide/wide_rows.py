@@ -1,5 +1,5 @@
-"""Wide rows: the places of a model's objects in the columns of rows, and the conversion of their cells to one logical
-row for each object.
+"""Describes where the objects of a model lie in wide rows, and converts their cells to one logical row for each
+object.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ ROW_VERSION = b"\x00"
 """The qualifier of the version of a row that objects share. No cell of an object of a versioned model has this
 qualifier, because the qualifiers of such cells have an alias after the key fields.
 
-It is not the empty qualifier, for which the newest cell comes before the tombstone of the family, and a range of
-columns begins after both. HBase then seeks past the tombstone, and shows cells that the tombstone has deleted (observed
-with HBase 2.6.1; a test checks this).
+The empty qualifier is not used. For an empty qualifier, the newest cell comes before the tombstone of the family, and a
+range of columns begins after both. HBase then seeks past the tombstone, and returns cells that the tombstone has
+deleted (observed with HBase 2.6.1; a test checks this).
 """
 
 
@@ -43,7 +43,8 @@ class Slice(Protocol):
 
 
 class Places(Protocol):
-    """The bijection between object keys and pairs of row key and qualifier prefix; it keeps their order.
+    """Converts object keys to pairs of row key and qualifier prefix, and back. Each object key has one such pair, and
+    both have the same order.
 
     An object key ends with the unchanged bytes of the qualifier prefix, without the kind.
     """
@@ -54,15 +55,15 @@ class Places(Protocol):
         ...
 
     def cut(self, place: bytes) -> tuple[bytes, bytes]:
-        """The row key and the qualifier prefix, kind included."""
+        """The row key and the qualifier prefix (which includes the kind) of an object key."""
         ...
 
     def join(self, row: bytes, prefix: bytes) -> bytes:
-        """The object key of a row key and a qualifier prefix, kind included."""
+        """The object key that belongs to a row key and a qualifier prefix (which includes the kind)."""
         ...
 
     def slices(self, places: KeyRange, prefix_end: Callable[[bytes], int | None] | None = None) -> Sequence[Slice]:
-        """The slices with the cells of the objects whose object keys lie in a range, in the order of these keys."""
+        """The slices that contain the objects whose object keys lie in a range, in the order of these keys."""
         ...
 
     def places(self, rows: KeyRange) -> KeyRange:
@@ -71,8 +72,8 @@ class Places(Protocol):
 
 
 STRANGE = b""
-"""The column of the cell of an `ObjectRow` that is not an object: a cell whose qualifier is not one of the model. No
-other column has this name, because every name has a family.
+"""The column of the only cell of an `ObjectRow` that is not an object, but a cell whose qualifier does not belong to
+the model. No real column has this name, because every column name contains a family.
 """
 
 
@@ -87,19 +88,20 @@ class WideRows:
     Attributes:
         family: the only family of the model.
         places: where each object lies.
-        prefix_end: returns, for a qualifier, where the prefix of its object ends, kind included; None if the qualifier
-            belongs to no object of the model. No prefix begins with another one, unless objects have one cell each,
-            whose alias is empty.
+        prefix_end: returns how many of a qualifier's bytes are the prefix of its object (which includes the kind), or
+            None if the qualifier belongs to no object of the model. No prefix is the beginning of another one, unless
+            objects have one cell each, whose alias is empty.
         columns: the columns of an object, `family:alias`, system columns included. A delete of the whole object names
             all of them, even those that are absent.
         view: the name of the table of logical rows; by default the table's own.
         row_version: the column under which each object shows the version of its row, which is stored in `ROW_VERSION`.
             The version is read only with whole objects, or if this column is asked for. None if rows have no version.
         kept: the columns that a delete of a whole object leaves unchanged, unless the delete names them.
-        more: whether an object may have any number of other columns, which are not read with it once they fill a page.
+        more: whether an object may have any number of other columns. If they fill a page, the rest of them is not read
+            with the object.
         rare: columns that few objects have, or none; a delete of the whole object names them too.
-        strict: whether a cell whose qualifier has the kind but belongs to no object becomes a separate row, see
-            `STRANGE`; otherwise it is left out.
+        strict: whether a cell whose qualifier has the kind, but belongs to no object, is returned as a separate row
+            (see `STRANGE`). Otherwise it is left out.
     """
 
     table: str
@@ -147,10 +149,10 @@ class ObjectRow(Struct, gc=False):
 class Unfolding:
     """Turns cells of a row into logical rows.
 
-    It remembers the columns of the previous object, since most objects have the same ones. So it takes as many of the
-    next cells as that object had, joins their names, and compares the result in one step with the names that are
-    expected. If a key or an alias contains the family with its colon, other names may give the same bytes when they are
-    joined; in that case the names are compared one by one.
+    Most objects have the same columns as the previous one. So the names of the next cells, as many as the previous
+    object had, are joined and compared with the expected names in one step. If a key or an alias contains the family's
+    name with its colon, different names may have the same bytes after joining; in that case they are compared one by
+    one.
     """
 
     def __init__(self, wide: WideRows) -> None:

@@ -77,7 +77,7 @@ class IndexStates:
         return registration
 
     def state(self, registration: Registration) -> IndexState | None:
-        """The index as it is registered."""
+        """The registered state of the index."""
         if self.cell is not None:
             return registration.indexes.get(self.cell)
         if isinstance(self.place, TableSchema):
@@ -93,8 +93,8 @@ class IndexStates:
         )
 
     def as_declared(self) -> Registration:
-        """The registration of the table; raises `SchemaMismatch` if rows or entries have another layout than the model
-        declares.
+        """The registration of the table. Raises `SchemaMismatch` if the registered layout of rows or entries is not the
+        model's.
         """
         registration = self.registered()
         check_layout(self._schema, registration)

@@ -113,11 +113,13 @@ class Sweeps:
     look: float = LOOK
 
     def build(self) -> Counts:
-        """Puts the entries of all rows, together with other programs that do the same."""
+        """Puts the entries of all rows. Other programs that run the same build share the work."""
         return self._shared("building", Sweeps._build)
 
     def verify(self) -> Counts:
-        """Checks the entries of all rows, and puts missing ones, together with other programs that do the same."""
+        """Checks the entries of all rows, and puts those that are missing. Other programs that run the same check share
+        the work.
+        """
         return self._shared("verifying", Sweeps._verify)
 
     def counted_in(self, work: str) -> Counts:

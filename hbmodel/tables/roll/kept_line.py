@@ -228,8 +228,8 @@ class KeptLine:
             self._take_in(row, began)
 
     def _take_in(self, row: Row | None, began: int) -> None:
-        """Records the registry's row, whose read began at the time `began`. If a put of the line is not settled, this
-        read settles it.
+        """Records the registry's row, which was requested at the time `began`. If the line was put and its lease has
+        not begun, this read begins the lease.
         """
         revisions = revisions_of({} if row is None else cells_of(row))
         self.member = self.member.saw(revisions) if self.member.sent is None else self.member.read(revisions)

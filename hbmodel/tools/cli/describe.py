@@ -27,7 +27,8 @@ def describe(
 ) -> None:
     """Show the bytes per object of row key, family, qualifier, timestamp and value, from a sample of the table.
 
-    Also show the savings of a one-byte name, or of another form of a field's values, for a million objects.
+    Also show how many bytes a million objects would save if a name had one byte, or if a field's values were stored in
+    another form.
     """
     with opened(table, url, registry, family, kind) as (store, registered_table):
         found = sampled_objects(registered_table.schema, store, sample)

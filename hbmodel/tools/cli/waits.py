@@ -11,7 +11,7 @@ from hbmodel.tables.migration.migration_report import MigrationProgress
 
 
 def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
-    """A text that names the programs that a command waits for, or the maximum time."""
+    """Says for which programs a command waits or, if none can be named, how long it waits at most."""
     if not progress.writers:
         return f"waiting {progress.seconds_left:.0f} s for {progress.waits_for} of an earlier state"
     more = len(progress.writers) - 1
@@ -19,7 +19,7 @@ def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
 
 
 def told_once() -> Callable[[IndexProgress | MigrationProgress], None]:
-    """A function that names on standard error the programs that a command waits for, each only once."""
+    """A function that prints the programs that a command waits for to standard error, each only once."""
     told: set[str] = set()
 
     def report(progress: IndexProgress | MigrationProgress) -> None:

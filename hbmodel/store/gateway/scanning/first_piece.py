@@ -11,13 +11,13 @@ from hbmodel.store.ranges import key_successor
 from hbmodel.store.values import MAX_ROW_LENGTH, Row, Scan
 
 MOST_CELLS = 1_000
-"""The maximum number of cells of a piece that is read in this way. A larger piece is requested ahead, on its own
-connection, because the caller has other work to do until it arrives.
+"""The maximum number of cells of a piece that is read in this way. For a larger piece a connection is used and the
+request is sent ahead, so that the caller can do other work until the piece arrives.
 """
 
 
 def first_piece(table: bytes, scans: Sequence[Scan]) -> Reading | None:
-    """What to read if this is one scan, of one row, which ends with the first piece of the row; otherwise None.
+    """What to read, if there is only one scan, and it reads only the first piece of one row; otherwise None.
 
     Args:
         table: the table's name as the server knows it.
@@ -50,7 +50,7 @@ def first_piece(table: bytes, scans: Sequence[Scan]) -> Reading | None:
 
 
 class FirstPiece(Iterator[Sequence[Row]]):
-    """The only batch of a scan, which is read when it is asked for.
+    """The only batch of a scan, which is read when the iterator is advanced.
 
     Args:
         read: makes the call; if it returns no row, there is no batch.

@@ -1,5 +1,5 @@
-"""Reads the first row of each of many ranges, by short requests that are made from one template and are all in progress
-at once.
+"""Reads the first row of each of many ranges, with short requests that are made from one template and sent without
+waiting for each other.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from hbmodel.store.gateway.wire.connection import ThriftConnection
 from hbmodel.store.values import Row, Scan
 
 FEWEST = 8
-"""The fewest scans for which a template is worthwhile."""
+"""The minimum number of scans for which a template is worthwhile."""
 
 ASKED_TOGETHER = 32
-"""Scanners whose rows are asked for in one packet."""
+"""For how many scanners the requests for rows are sent in one packet."""
 
 
 def want_first_rows(scans: Sequence[Scan]) -> bool:
-    """Whether these are many scans of one row each that differ in their ranges only."""
+    """Whether there are many scans of one row each, which differ only in their ranges."""
     if len(scans) < FEWEST or scans[0].cells is not None:
         return False
     one = scans[0]
@@ -67,7 +67,7 @@ class ReadScan(Iterator[Sequence[Row]]):
 
 
 class _Share:
-    """The scans that one connection reads.
+    """The scans that are read on one connection.
 
     Args:
         rest: what is still to be sent: the position of each scan, how many rows to ask for, and the request.
@@ -123,7 +123,7 @@ class FirstRows:
         )
 
     def read(self, leases: Sequence[Lease[ThriftConnection]]) -> None:
-        """Reads the rows on these connections, and releases them; raises no failure of a gateway."""
+        """Reads the rows on these connections, and releases the leases. Failures of gateways are not raised."""
         steps = (
             [self._send, self._receive]
             if self._templates[0][1] is None
@@ -148,8 +148,8 @@ class FirstRows:
                 lease.release()
 
     def _connected(self, leases: Sequence[Lease[ThriftConnection]]) -> Sequence[Lease[ThriftConnection]]:
-        """The leases whose connections can be opened, up to the first that cannot: waiting for each of the others
-        would take long.
+        """Opens the connections in turn and stops at the first failure, since each further one might also take a full
+        timeout to fail. Returns the leases whose connections are open.
         """
         for count, lease in enumerate(leases):
             try:
@@ -172,8 +172,8 @@ class FirstRows:
         return True
 
     def _requests(self, positions: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
-        """What to send for some of the scans: position, number of rows, and request. A reversed scan may begin with a
-        row outside its range; then one more row is requested.
+        """What to send for the scans at some positions: for each the position, the number of rows, and the request. A
+        reversed scan may begin with a row outside its range; then one more row is requested.
         """
         reverse, complete = self._scans[0].reversed, [first.complete for first, _ in self._templates]
         bounds_of = reversed_bounds if reverse else forward_bounds

@@ -1,4 +1,6 @@
-"""Requests that differ in a few values only: they are encoded once, and completed with the values of each request."""
+"""Requests that differ only in a few values, which are encoded once and then completed with the values of each
+request.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ def encoded(service: Any, request: Request) -> bytes:
 
 
 def with_bounds(service: Any, request: Request) -> MessageTemplate:
-    """A template of a request that has `START` and then `STOP` in it."""
+    """A template of a request that contains `START` and, after it, `STOP`."""
     head, rest = encoded(service, request).split(_length(len(START)) + START)
     between, tail = rest.split(_length(len(STOP)) + STOP)
 
@@ -63,6 +65,6 @@ def with_bounds(service: Any, request: Request) -> MessageTemplate:
 
 
 def with_number(service: Any, request: Request) -> MessageTemplate:
-    """A template of a request that has `NUMBER` in it."""
+    """A template of a request that contains `NUMBER`."""
     head, tail = encoded(service, request).split(_number(NUMBER))
     return MessageTemplate(request[0], lambda number: head + _number(number) + tail)

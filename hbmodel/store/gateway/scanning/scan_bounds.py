@@ -5,7 +5,7 @@ from __future__ import annotations
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from hbmodel.store.values import MAX_ROW_LENGTH
 
-# The FF bytes that stand for "and everything that follows" in a bound just below a key: nine, as in
+# A bound just below a key ends with FF bytes, which cover everything up to the key. There are nine of them, as in
 # `ConnectionUtils.MAX_BYTE_ARRAY`.
 _NEARLY = b"\xff" * 9
 
@@ -13,9 +13,9 @@ _NEARLY = b"\xff" * 9
 def forward_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
     """The inclusive start row and the exclusive stop row of a forward scan, or None if no key can be in the range.
 
-    An empty bound means unbounded. HBase refuses bounds that are longer than a row key may be. A range that begins
-    after a key of the greatest length, or ends with one, has such a bound. No key lies between that key and its prefix
-    successor, so the successor replaces the bound.
+    An empty bound means unbounded. HBase refuses bounds that are longer than the longest row key. A range that begins
+    after a key of that length, or ends with one, has such a bound. It is replaced by the key's prefix successor,
+    because no other key lies in between.
     """
     start: bytes | None = keys.start
     if len(keys.start) > MAX_ROW_LENGTH:

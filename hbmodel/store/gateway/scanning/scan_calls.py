@@ -1,4 +1,4 @@
-"""What a gateway must offer to read ranges of rows."""
+"""The calls that a gateway must offer for reading ranges of rows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Reading:
         columns: the columns, without repetitions; empty means all.
         filter: the filter in HBase's filter language, or None.
         reversed: whether to read from the last row to the first.
-        rows: how many rows are asked for next.
-        most: how many rows will be taken in all, or None.
+        rows: how many rows the next request asks for.
+        most: how many rows will be taken in all; None if there is no limit.
         cells: the most cells of each piece of a row, or None if rows are read whole.
         before: the time below which the newest version of each cell is read, or None.
     """
@@ -52,7 +52,7 @@ class ScanCalls(Protocol):
     """The exceptions that the gateway returns to a request for rows if it no longer has the scanner."""
 
     def whole(self, reading: Reading) -> Request | None:
-        """The call that reads all rows asked for and keeps nothing open; None if the gateway has no such call."""
+        """The call that reads all rows at once without leaving a scanner open; None if the gateway has no such call."""
         ...
 
     def open(self, reading: Reading) -> Request:

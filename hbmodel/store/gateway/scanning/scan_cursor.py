@@ -35,11 +35,11 @@ class Cursor:
         self.remaining = scan.limit
         """How many rows may still come."""
         self.inside: bytes | None = None
-        """The row whose pieces may not all have been received; it is the first row of `rest`."""
+        """The row of which more pieces may follow; it is the first row of `rest`. None if there is no such row."""
         self.begins_again = False
         """Whether the next reply begins with the first cell of the row `inside`."""
         self.surplus = 0
-        """The most rows outside the range that the scanner returns at its beginning."""
+        """The maximum number of rows outside the range that the scanner may return first."""
         self.scanner: int | None = None
         """The gateway's number of the open scanner."""
         self.opening = False
@@ -71,13 +71,13 @@ class Cursor:
 
     @property
     def size(self) -> int:
-        """Roughly the bytes of a request that describes the scan."""
+        """The approximate size in bytes of a request that describes the scan."""
         scan = self.scan.range
         columns = sum(map(len, self.columns)) + 20 * len(self.columns)
         return 100 + len(scan.start) + len(scan.stop or b"") + len(self.filter or b"") + columns
 
     def reading(self) -> Reading | None:
-        """The rest of the rows, for a new call or scanner to read; None if there can be no more rows."""
+        """The rows that are left, to be read by a new call or scanner; None if there can be no more rows."""
         scan = self.scan
         bounds = (reversed_bounds if scan.reversed else forward_bounds)(self.rest)
         if bounds is None:
@@ -110,7 +110,7 @@ class Cursor:
         return rows + self.surplus if rows <= self.scan.batch_size else self.scan.batch_size
 
     def accept(self, rows: Sequence[Row]) -> None:
-        """Takes the rows of the oldest request in progress."""
+        """Records the rows that answer the oldest request in progress."""
         requested = self.asked.popleft()
         exhausted = len(rows) < requested  # HBase's scanner returns fewer rows only at its end
         self.is_long = not exhausted
@@ -130,8 +130,8 @@ class Cursor:
         self.finished = self.finished or self.ended
 
     def _behind(self, last: Row) -> None:
-        """Sets where the rest begins: after a row, or at that row if `last` is a full piece, because more of the row
-        may follow.
+        """Sets where the unread rows begin: after the row of `last`, or at that row if `last` is a full piece, because
+        the row may have more pieces.
         """
         whole = self.scan.cells is None or len(last.columns) < self.scan.cells
         self.inside = None if whole else last.row
@@ -143,7 +143,8 @@ class Cursor:
     def _inside(self, rows: Sequence[Row]) -> Sequence[Row]:
         """The rows within the range: a reversed scan may begin and end a little outside (see `reversed_bounds`).
 
-        At most as many rows are returned as are wanted: one row more is asked for if the first one may be outside.
+        At most as many rows are returned as are wanted, although one row more is requested if the first one may be
+        outside the range.
         """
         if rows[0].row not in self.rest or rows[-1].row not in self.rest:
             rows = [row for row in rows if row.row in self.rest]

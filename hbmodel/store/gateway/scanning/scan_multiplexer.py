@@ -1,5 +1,5 @@
-"""Scans that share a connection to a gateway: requests are sent ahead, and when the connection breaks, each scan is
-resumed exactly once.
+"""Scans that share a connection to a gateway, on which requests are sent ahead; after the connection has broken, each
+scan is resumed once.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from hbmodel.store.values import Row
 logger = logging.getLogger("hbmodel")
 
 REQUESTS_AHEAD = 3
-"""How many batches a connection has requested or holds while its caller works on the last one. With three, the gateway
-and HBase's client inside it always have something to do (one or two were measured to be slower)."""
+"""How many batches of a scan are requested or held while its caller works on the previous one. With three, the gateway
+and HBase's client inside it always have something to do (one or two were measured to be slower).
+"""
 
 
 class Step(Enum):
@@ -53,16 +54,16 @@ class ScanMultiplexer:
     """One connection and the scans that share it.
 
     Replies come in the order of the requests. A scan that waits for its own reply also takes in the replies of other
-    scans that come before it. For each scan the number of requested and received batches is bounded, even if its reader
-    is slow. The scanners exist on this connection only: when it breaks, each scan opens a new scanner after the last
-    row that it received.
+    scans that come before it. For each scan, the number of batches that are requested or wait to be consumed is
+    bounded, even if its reader is slow. The scanners exist on this connection only: when it breaks, each scan opens a
+    new scanner after the last row that it received.
 
     Args:
         lease: the lease of the connection; released when the last scan ends.
-        backoff: for how long a broken scan is resumed again and again as long as it receives no row.
+        backoff: how often and for how long a broken scan is resumed while it receives no row.
         timeout: seconds to wait for a reply; doubled when a scan is resumed after a timeout, since a filter that lets
             few rows pass keeps a region server silent for a long time.
-        first_bytes: roughly the most bytes of first requests that are sent before a reply is read.
+        first_bytes: how many bytes of first requests, roughly, may be sent before a reply is read.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class ScanMultiplexer:
                     self._lost(error)
                 raise
             except BaseException as error:
-                # Interrupted anywhere, perhaps between receiving rows and recording them.
+                # This may have been interrupted after rows were received and before they were recorded.
                 cursor.error = StoreError("A scan was interrupted: start it again.", table=cursor.called)
                 cursor.finished = True
                 self._lost(error)
@@ -140,12 +141,12 @@ class ScanMultiplexer:
                 try:
                     with _Later(self):
                         self._close(cursor)
-                except BaseException as error:  # interrupted, perhaps between sending a request and recording it
+                except BaseException as error:  # perhaps after a request was sent and before it was recorded
                     self._lost(error)
                     raise
 
     def forget(self, cursor: Cursor) -> None:
-        """For finalisers: gives the connection up once none of its scans has an owner."""
+        """For finalisers. Gives up the connection when none of its scans has an owner any more."""
         cursor.finished = True
         if self._all_finished():
             self._lease.abandon()
@@ -170,8 +171,8 @@ class ScanMultiplexer:
                 trouble = lost
                 self._lost(lost)
             self._wait(cursor, waits, trouble)
-            # The error refers to this frame, and so to the frames of the callers: only the garbage collector would free
-            # what they hold.
+            # The error refers to this frame and through it to the callers' frames. If it were kept, only the garbage
+            # collector could free what these frames hold.
             del trouble
         batch = cursor.batches.popleft()
         if cursor.scanner is not None:
@@ -182,7 +183,7 @@ class ScanMultiplexer:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def put_off(self, error: StoreError) -> None:
-        """Records a failure that need not be raised now: the scan that is asked for rows next handles it first."""
+        """Records a failure that need not be raised now. The next scan that is asked for rows deals with it."""
         self._lost(error)
         if isinstance(error, StoreUnavailable | UnknownOutcome):
             self._put_off = error
@@ -198,7 +199,8 @@ class ScanMultiplexer:
     def _begin(self, cursor: Cursor) -> None:
         """Asks for the rest of the rows: in one call if that may be enough, otherwise through a scanner.
 
-        After a timeout, a scanner is used: if it can be opened, the filter is slow; otherwise the gateway is gone.
+        After a timeout, a scanner is used, because its opening shows the cause: if the gateway opens it, the filter is
+        slow; otherwise the gateway is gone.
         """
         reading = cursor.reading()
         if reading is None:
@@ -224,8 +226,8 @@ class ScanMultiplexer:
             cursor.asked.append(rows)
 
     def _all_finished(self) -> bool:
-        """Whether all scans have finished. Each is checked only once or twice in all, since a finished scan does not
-        begin again.
+        """Whether all scans have finished. Scans that were found finished are not checked again, because a finished
+        scan is never resumed.
         """
         cursors, ended = self.cursors, self._ended
         while ended < len(cursors) and cursors[ended].finished:
@@ -239,7 +241,9 @@ class ScanMultiplexer:
         self._retire()
 
     def _give_up_later(self, cursor: Cursor) -> None:
-        """Closes a scanner: after the next request on the connection if its scan ended by itself, otherwise at once."""
+        """Closes a scanner. If its scan ended by itself, the request for this is sent after the next request on the
+        connection, otherwise at once.
+        """
         if cursor.scanner is None or not cursor.ended:
             self._give_up(cursor)
             return
@@ -256,10 +260,10 @@ class ScanMultiplexer:
     def _retire(self) -> None:
         """Releases the connection when all scans have ended.
 
-        Rows that are no longer wanted are skipped without decoding. The scanner of a scan that ended by itself is
-        closed by a request after the next one on the connection, no matter which user of the connection sends that one.
-        Any other scanner still holds resources on the server and is closed at once. The next user of the connection
-        reads the replies.
+        Rows that are no longer wanted are skipped without decoding. If a scan ended by itself, the request that closes
+        its scanner is sent right after the next request on the connection, even if another user of the connection sends
+        that request. Any other scanner still holds resources on the server and is closed at once. The next user of the
+        connection reads the replies.
         """
         if not self._all_finished():
             return
@@ -316,8 +320,8 @@ class ScanMultiplexer:
         forgotten = cursor.scanner is not None and isinstance(failure, self._calls.forgotten)
         if forgotten or is_passing(failure, name):
             # The gateway has forgotten the scanner ("scanner ID is invalid") or closed it during a request ("internal
-            # error"), or a region is moving. Requests that were sent ahead may now get rows after a gap, or none.
-            # Giving the scanner up makes their replies unwanted.
+            # error"), or a region is moving. Requests that were sent ahead may now return rows after a gap, or none.
+            # When the scanner is given up, the replies to them are skipped.
             gateway = self._lease.connection().gateway
             reason = reason_of(failure)
             cursor.trouble = StoreUnavailable(
@@ -346,8 +350,9 @@ class ScanMultiplexer:
             and error.timed_out
             and (error.answered or self._patience == self._timeout)
         ):
-            # A scan whose filter passes few rows may take long to answer, and longer if it starts again. So its timeout
-            # is doubled. A gateway that has never answered is probably down: for it the timeout is doubled only once.
+            # A scan whose filter passes few rows may take long to answer, and after a timeout it has to begin again. So
+            # the timeout is doubled. A gateway that has never answered is probably down; for such a gateway the timeout
+            # is doubled only once.
             self._patience *= 2
         self._lease.drop()
         self._under_way.clear()
@@ -375,7 +380,9 @@ class ScanMultiplexer:
 
 
 class _Later:
-    """A block for requests whose failure need not be raised now: scans are resumed when their rows are asked for."""
+    """A block for requests whose failure need not be raised now, because scans are resumed when their rows are asked
+    for.
+    """
 
     __slots__ = ("_multiplexer",)
 
@@ -395,9 +402,10 @@ class _Later:
 
 
 class ScanIterator(Iterator[Sequence[Row]]):
-    """The batches of one scan, in order; without a multiplexer there are none.
+    """The batches of one scan, in order. Without a multiplexer, there are no batches.
 
-    It may be closed early, from any thread; an iterator that is dropped unread is closed too, but later.
+    It may be closed early, from any thread. An iterator that is garbage-collected before its end is closed too, but
+    later.
     """
 
     def __init__(self, multiplexer: ScanMultiplexer | None, cursor: Cursor) -> None:

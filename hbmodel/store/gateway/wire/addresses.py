@@ -1,4 +1,4 @@
-"""The gateways that a store may use: their addresses, which of them are known to be down, and which one comes next."""
+"""The gateways that a store may use, with their addresses, and the choice of the next one to connect to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ between.
 """
 
 LONGEST_REST = 30.0
-"""The longest such time, in seconds."""
+"""The maximum of the time for which a gateway is avoided, in seconds."""
 
 _ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^:\[\]]+))(?::(?P<port>\d{1,5}))?")
 _NOT_IN_A_HOST = re.compile(r"[\s\x00-\x1f\x7f/?#@,\\&=;+'\"]")
@@ -30,8 +30,8 @@ C = TypeVar("C")
 class Gateway:
     """One gateway's address, and its latest failures and answers.
 
-    It has no locks: what threads record here at the same time is only a hint, and a forked child must not inherit a
-    held lock.
+    There are no locks: the recorded failures and answers are only hints, so races do no harm, and a forked child must
+    not inherit a held lock.
 
     Args:
         now: a clock in seconds that never jumps; the gateway's connections use the same clock.
@@ -42,35 +42,35 @@ class Gateway:
         self.port = port
         self._now = now
         self.failed_at = float("-inf")
-        """When a connection to it last failed, on that clock."""
+        """When a connection to the gateway last failed, on the clock `now`."""
         self.rests_until = float("-inf")
-        """When it is tried again even if there are other gateways."""
+        """Until this time, other gateways are preferred."""
         self.alone = True
         """Whether the store has no other gateway."""
         self.answered = False
-        """Whether it ever answered a request."""
+        """Whether the gateway has ever answered a request."""
         self._failures = 0
 
     @property
     def resting(self) -> bool:
-        """Whether this gateway is avoided as long as there are other gateways."""
+        """Whether other gateways are preferred to this one for now."""
         return self._now() < self.rests_until
 
     def failed(self, *, answered: bool) -> None:
-        """Notes that a connection could not be opened, or broke.
+        """Records that a connection could not be opened, or broke.
 
         Args:
             answered: whether the gateway had answered on that connection.
         """
         self.failed_at = self._now()
-        if not self.resting:  # connections that break together with the first one show nothing new
+        if not self.resting:  # connections that break together with the first one add no information
             self._failures = 1 if answered else self._failures + 1
             rest = min(LONGEST_REST, FIRST_REST * 2 ** min(self._failures - 1, 10))
             # Shortened at random, so that clients do not come back all at once.
             self.rests_until = self.failed_at + rest * jitter.uniform(0.5, 1.0)
 
     def connected(self) -> None:
-        """Notes that it accepted a connection."""
+        """Records that the gateway accepted a connection."""
         self.rests_until = float("-inf")
 
     def __str__(self) -> str:
@@ -141,8 +141,8 @@ class Gateways:
 
 
 def gateways(hosts: str | Iterable[str], port: int) -> Gateways:
-    """The gateways that a list of addresses names: `"a"`, `"a:9090"`, `"::1"`, `"[::1]:9090"`, or several, separated by
-    commas.
+    """The gateways at some addresses. An address is `"a"`, `"a:9090"`, `"::1"` or `"[::1]:9090"`; a text may contain
+    several, separated by commas.
 
     Args:
         port: the port of addresses that name none.
@@ -162,7 +162,7 @@ def _gateway(text: str, port: int) -> Gateway:
         return _checked(text, port)
     matched = _ADDRESS.fullmatch(text)
     if matched is None or (matched["bracketed"] and not _is_ipv6(matched["bracketed"])):
-        # The text is not quoted: an address of another form may contain a password.
+        # The error does not quote the text, because a text that is not an address may contain a password.
         raise InvalidRequest("A gateway's address must be written host, host:port or [IPv6 address]:port.")
     return _checked(matched["bracketed"] or matched["plain"], port if matched["port"] is None else int(matched["port"]))
 

@@ -15,13 +15,13 @@ class CallSizes:
         rows: the maximum number of rows in one call.
         write_bytes: bytes in one call that writes, roughly, unless a single row is larger. A gateway with framed
             transport refuses more than two MiB (`hbase.regionserver.thrift.framed.max_frame_size_in_mb`).
-        read_bytes: bytes in one call that reads, roughly. A gateway that waits for its reply to be read reads no
-            requests, so what is sent ahead must fit into the buffers between client and gateway.
+        read_bytes: bytes in one call that reads, roughly. While a gateway waits until its reply is read, it reads no
+            requests, so requests that are sent ahead must fit into the buffers between client and gateway.
         first_bytes: bytes of the first requests of scans that are sent before a reply is read, roughly; they must fit
             into these buffers too.
         packet: bytes of the first requests of short scans that go out together, roughly.
-        scans_each: how many short scans justify a connection. A gateway serves each connection by one thread, which
-            waits for one region server at a time.
+        scans_each: how many short scans justify opening one more connection. A gateway serves each connection with one
+            thread, which waits for one region server at a time.
     """
 
     rows: int = 1000
@@ -33,4 +33,4 @@ class CallSizes:
 
 
 CALL_SIZES = CallSizes()
-"""The sizes of every store that is not given others."""
+"""The sizes that a store uses by default."""

@@ -1,5 +1,5 @@
-"""One connection to a Thrift gateway, which sends requests and reads replies separately, so that several can be in
-progress at once.
+"""One connection to a Thrift gateway, on which several requests can be in progress, because sending requests and
+reading replies are separate calls.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Wire:
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact`.
         tls: the TLS options, or None for connections that are not encrypted.
         http: the options of HTTP, if that is the transport.
-        max_age: seconds for which a connection is used, up to a fifth less at random. So connections that were opened
-            together, to the only gateway that was up, are not replaced together.
+        max_age: seconds for which a connection is used, at random up to a fifth less. So connections that were opened
+            at the same time, when only one gateway was up, are not all replaced at the same time.
     """
 
     timeout: float = 30.0
@@ -108,14 +108,14 @@ class ThriftConnection:
     Replies come in the order of the requests, so a caller may `send` several times and then `receive` as often. Replies
     that are no longer wanted may stay outstanding: `settle` skips them without decoding them.
 
-    happybase's own connection class is not used: it has no separate time limit for connecting, and its destructor shuts
-    the socket down, which in a forked child would cut the parent's connection.
+    happybase's connection class is not used for two reasons. It has no separate time limit for connecting. And its
+    destructor shuts the socket down; in a forked child this would break the parent's connection.
 
     Args:
         gateway: the gateway to connect to; it is notified when the connection breaks.
         wire: the options of the connection.
         service: the Thrift service, as thriftpy2 generated it.
-        failures: exceptions that the gateway returns; `receive` raises them, and the connection stays in step.
+        failures: exceptions that the gateway returns. `receive` raises them, and the connection can still be used.
 
     Raises:
         StoreUnavailable: the connection cannot be opened.
@@ -132,7 +132,7 @@ class ThriftConnection:
         self._in_step = True
         try:
             opened = _opened(gateway, wire)
-        except HbmodelError:  # from the TLS handshake; StoreUnavailable is an OSError, too
+        except HbmodelError:  # from the TLS handshake; note that StoreUnavailable is also an OSError
             raise
         except (OSError, UnicodeError, OverflowError) as error:
             raise StoreUnavailable(
@@ -158,9 +158,9 @@ class ThriftConnection:
     def send(self, api: str, **arguments: Any) -> None:
         """Sends one request without waiting.
 
-        A gateway reads a whole request before it does anything, so a request that could not be sent completely was not
-        carried out. This also holds for TLS, whose last record cannot be read while a byte of it is missing, and for
-        HTTP, where the end of the body is the end of the request.
+        A gateway reads a whole request before it does anything, so a request that was not sent completely was not
+        carried out. The same is true with TLS, because a record cannot be read before its last byte has arrived, and
+        with HTTP, because a request is not complete before the end of its body.
 
         Raises:
             StoreUnavailable: the connection is broken; this request was certainly not carried out.
@@ -213,8 +213,8 @@ class ThriftConnection:
 
     @contextmanager
     def joined(self) -> Iterator[None]:
-        """A block in which several requests may be sent in one packet: at the end of the block, or before a reply is
-        read in it.
+        """A block whose requests may be held back, to send several of them in one packet. They are sent at the latest
+        when the block ends, or when a reply is read inside it.
 
         Raises:
             StoreUnavailable: the connection is broken.
@@ -244,16 +244,17 @@ class ThriftConnection:
         )
 
     def later(self, api: str, **arguments: Any) -> None:
-        """Sends a request after the next one, or before the connection is closed; its reply is not wanted.
+        """Sends a request whose reply is not wanted, but only right after the next request, or before the connection is
+        closed.
 
         Scanners that were read to the end are closed in this way. If such a request were sent at once, the next request
-        would wait for its reply.
+        would have to wait until the gateway has answered it.
         """
         self._later.append((api, arguments))
 
     def _send_later(self) -> None:
-        """Sends the postponed requests. If that fails, the next reply cannot be read either, and `receive` raises
-        the error.
+        """Sends the postponed requests. No error is raised here: if the connection is broken, the next `receive` raises
+        it.
         """
         later, self._later = self._later, []
         with suppress(OSError, EOFError):
@@ -356,8 +357,8 @@ class ThriftConnection:
         """Whether the connection can take a new request: in step, nothing outstanding, and not closed by the other
         side.
 
-        A connection is no longer used if another one to the same gateway has broken since its last reply: if a gateway
-        has disappeared silently, each of its connections would cost a timeout.
+        A connection is also not ready if, since its last reply, another connection to the same gateway has broken.
+        Otherwise, each connection to a gateway that has disappeared silently would cost a timeout.
         """
         if not self._in_step or self._socket.sock is None or self.gateway.failed_at > self.used_at:
             return False
@@ -369,7 +370,9 @@ class ThriftConnection:
             return False
 
     def _is_quiet(self) -> bool:
-        """Whether nothing can be read: if no request is outstanding, only the end of the connection could be read."""
+        """Whether there is nothing to read. While no request is outstanding, the other side can send nothing but the
+        end of the connection.
+        """
         opened = self._socket.sock
         if isinstance(opened, ssl.SSLSocket):
             return _is_quiet_inside(opened)
@@ -379,7 +382,9 @@ class ThriftConnection:
         return not self._poll.poll(0)
 
     def close(self) -> None:
-        """Closes the connection; in a forked child only the child's copy of it, so that the parent's stays open."""
+        """Closes the connection. In a forked child only the child's copy is closed; the parent's connection stays
+        open.
+        """
         if self._later and self._in_step and self.pid == os.getpid() and self._socket.sock is not None:
             self._send_later()
         self._in_step = False
@@ -406,8 +411,8 @@ def _opened(gateway: Gateway, wire: Wire) -> socket.socket:
 
 
 def _last_word(opened: socket.socket | None, error: Exception) -> Exception:
-    """The reason why the other side closed a connection on which sending failed. Over TLS, it may have sent an alert
-    first.
+    """The reason why the other side closed a connection on which sending failed: over TLS, the alert that it may have
+    sent before, otherwise the given error.
     """
     if isinstance(opened, ssl.SSLSocket):
         try:
@@ -419,7 +424,9 @@ def _last_word(opened: socket.socket | None, error: Exception) -> Exception:
 
 
 def _is_quiet_inside(opened: ssl.SSLSocket) -> bool:
-    """Whether there is no data to read through TLS. The check consumes TLS's own messages, such as session tickets."""
+    """Whether TLS has no data to read. TLS's own messages, such as session tickets, are consumed by the check and do
+    not count as data.
+    """
     timeout = opened.gettimeout()
     opened.settimeout(0)
     try:

@@ -15,17 +15,19 @@ from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, Unknown
 from hbmodel.store.gateway.wire.addresses import Gateway
 
 MAX_IDLE = 20.0
-"""Seconds after which an unused connection is not used again; Jetty, HBase's HTTP server, closes it after 30."""
+"""Seconds after which an unused connection is not used again. Jetty, which HBase uses as its HTTP server, closes
+connections after 30.
+"""
 
 CONTENT_TYPE = "application/x-thrift"
 
 _NOT_CARRIED_OUT = {408, 425, 429}
-"""Status codes that say that the request was not processed and may be sent again."""
+"""Status codes which mean that the request was not processed and may be sent again."""
 
 
 @frozen
 class Http:
-    """What an HTTP server is sent in addition to the messages.
+    """The parts of an HTTP request that are the same for all messages.
 
     Attributes:
         path: the path of the gateway on its host.
@@ -55,7 +57,9 @@ class Http:
 
 
 class HttpSocket:
-    """A socket for a Thrift transport, over HTTP. Several requests may be in progress at once (HTTP/1.1 pipelining)."""
+    """A socket for a Thrift transport that uses HTTP. Several requests may be in progress at once (HTTP/1.1
+    pipelining).
+    """
 
     def __init__(self, opened: socket.socket, gateway: Gateway, http: Http) -> None:
         self.sock: socket.socket | None = opened
@@ -92,8 +96,8 @@ class HttpSocket:
         return data
 
     def _next_body(self) -> bytes:
-        # An answer that is not read to its end is closed here, because the garbage collector might close it only after
-        # the connection is closed.
+        # An answer that was not read to its end is closed explicitly, because the garbage collector might otherwise
+        # close it after the connection.
         with closing(HTTPResponse(cast(Any, self._answers), method="POST")) as response:
             return self._body_of(response)
 
@@ -137,4 +141,6 @@ class _Answers(io.BufferedReader):
         return self
 
     def close(self) -> None:
-        """Does nothing: a response closes its file when it has been read, but other responses follow in this file."""
+        """Does nothing. A response closes its file after it has been read, but this file still has the responses that
+        follow.
+        """

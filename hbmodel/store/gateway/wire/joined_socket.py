@@ -1,19 +1,19 @@
-"""The socket of a connection to a gateway, which can send several requests in one packet."""
+"""A socket for a connection to a gateway, which can send several requests in one packet."""
 
 from __future__ import annotations
 
 import socket
 
 PACKET = 8 * 1024
-"""The most bytes that are held back: the gateway can begin with the first requests while others are still being
-made.
+"""The maximum number of bytes that are held back. With a limit, the gateway can begin with the first requests while the
+client is still encoding others.
 """
 
 
 class JoinedSocket:
     """A socket for a Thrift transport. Each request is sent at once, except those between `join` and `part`.
 
-    Each packet costs the client a system call, and the gateway a wake-up of its thread: this is too expensive for many
+    Each packet costs a system call in the client and wakes a thread of the gateway up, which is too expensive for many
     small requests.
     """
 

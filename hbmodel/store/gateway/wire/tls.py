@@ -1,5 +1,5 @@
-"""TLS to gateways: certificates are always checked against the authorities of the system or of a file, and host names
-are checked too.
+"""TLS connections to gateways, which always check host names, and certificates against the authorities of the system or
+of a file.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _OF_CLIENT_CERTIFICATES = (
 class Tls:
     """The authorities to trust, and the client's own certificate.
 
-    The files are read at once, so that a mistake is reported early, and again when they have changed: client
-    certificates are replaced while programs run.
+    The files are read at once, so that mistakes are reported early. They are read again when they have changed, because
+    client certificates may be replaced while a program runs.
 
     Args:
         ca_file: certificates of the authorities to trust, PEM; None trusts the system's.
         cert_file: the client's certificate and the certificates up to its authority, PEM; None sends none.
-        key_file: its private key, PEM; None if it is in `cert_file`.
+        key_file: the private key of the client's certificate, PEM; None if `cert_file` contains it.
         key_password: the password of the private key.
 
     Raises:
@@ -70,7 +70,7 @@ class Tls:
             try:
                 self._context = self._read()
                 self._state = state
-            except InvalidRequest as error:  # the file may be half written; the next connection tries again
+            except InvalidRequest as error:  # the file may be only half written; the next connection reads it again
                 logger.warning("TLS files have changed and cannot be read; those read before are still used: %s", error)
         return self._context
 
@@ -124,7 +124,7 @@ def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: 
         gateway: the gateway's address, for errors.
 
     Raises:
-        CertificateRefused: one side's certificate does not satisfy the other.
+        CertificateRefused: one side does not accept the other side's certificate.
         StoreUnavailable: the handshake failed for another reason.
     """
     try:
@@ -152,9 +152,9 @@ def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: 
 
 
 def refused_certificate(error: BaseException, gateway: str) -> CertificateRefused | None:
-    """The error if the other side ended TLS because of this side's certificate; None for any other cause.
+    """The error to raise if the other side rejected this side's certificate; None if TLS ended for any other reason.
 
-    The other side's alert may arrive only after the handshake has ended for this side. Then the other side has read no
+    The other side's alert may arrive after this side has completed the handshake. Even then, the other side has read no
     request.
     """
     reason = error.reason or "" if isinstance(error, ssl.SSLError) else ""

@@ -1,1 +1,3 @@
-"""Reads of a wide row from its last object to the first, with guesses and searches of where the last objects begin."""
+"""Reads a wide row from its last object to its first, after guessing or searching the place where the last objects
+begin.
+"""

@@ -1,4 +1,4 @@
-"""Searches where the columns of a row end, with several reads of a few keys in each round trip."""
+"""Searches the place where the columns of a row end, with several reads of a few keys in each round trip."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from hbmodel.store.wide.backwards.qualifier_distances import distance, mean_dist
 from hbmodel.store.wide.intervals import Interval, starting, until
 
 Probes = Callable[[Sequence[Interval], Sequence[bytes], int], Sequence[Sequence[bytes]]]
-"""Reads, in one round trip, the first qualifiers in some ranges at or after each of some places, at most a given number
-for each.
+"""Called with ranges, places and a number: reads in one round trip, for each place, at most that number of qualifiers
+that lie in the ranges and not before the place.
 """
 
 _PROBES = 12
 """The number of places that are read in one round trip.
 
-More places take fewer round trips, but more scans in all. On one machine, where a scan costs about a quarter of a round
-trip, 6 to 12 places take the least time. With a network in between, round trips cost more.
+With more places, a search needs fewer round trips, but more scans in all. If everything runs on one machine, a scan
+costs about a quarter of a round trip, and a search is fastest with 6 to 12 places. Over a network, round trips cost
+more.
 """
 
 _ROUNDS = 12
 """Round trips after which the search ends with what it has found."""
 
 _NEAR = 2
-"""The search ends when the last column is known to within this many portions."""
+"""The search ends when the end of the columns is at most about this many portions after the last known object."""
 
 _CELLS = (4, 16)
-"""The least and the greatest number of keys that a probe reads; it should see two objects."""
+"""The minimum and the maximum number of keys that a probe reads. A probe should find at least two objects."""
 
 
 @frozen
@@ -39,7 +40,7 @@ class RowEnd:
     """The result of a search.
 
     Attributes:
-        stop: a place from which on there are no objects; None if the objects extend to the end of the ranges.
+        stop: a place after all objects; None if the objects may extend to the end of the ranges.
         start: the probable beginning of the last portion.
         spacing: the approximate distance between two objects there.
     """
@@ -53,8 +54,9 @@ class RowEnd:
 class EndSearch:
     """Searches the end of the columns of one row.
 
-    The first places lie at distances that double, or grow faster, so that the search is quick wherever the end is. The
-    next ones divide the rest evenly. If the end lies before the first of these places, the distances grow again.
+    Each round trip reads at several places. In the first one, the distances of the places double or grow even faster,
+    so that the search is quick wherever the end is. In later rounds, they divide the remaining range evenly. If
+    the end lies before the first of these places, the distances grow again.
     """
 
     portions: Portions
@@ -69,13 +71,14 @@ class EndSearch:
         *,
         near_stop: bool = False,
     ) -> RowEnd:
-        """Where the last objects in some ranges lie.
+        """Searches the last objects in some ranges.
 
         Args:
             known: the place of an object in the ranges, or None.
             spacing: the distance between two objects, as far as it is known, or 0.
             wanted: the objects of a portion.
-            near_stop: whether the end of the columns is probably near the end of the ranges, not near the known place.
+            near_stop: whether the end of the columns is probably closer to the end of the ranges than to the known
+                place.
         """
         portions, before = self.portions, list(ranges)
         low, stop = known, None
@@ -93,7 +96,7 @@ class EndSearch:
             places = {place for place in places if place > (low or before[0][0])}
             if low is None:
                 places.add(before[0][0])
-            if not places:  # the rest of the range lies within the last object
+            if not places:  # the remaining range lies within the last object
                 break
             found = False
             for place, names in zip(sorted(places), self.probes(before, sorted(places), cells), strict=True):
@@ -116,7 +119,7 @@ class EndSearch:
         return name[: self.portions.wide.prefix_end(name)]
 
     def _behind(self, name: bytes) -> bytes | None:
-        """The first place after the object that a column belongs to; None if there is none."""
+        """The first place after the object to which a column belongs; None if there is no such place."""
         end = self.portions.wide.prefix_end(name)
         return key_successor(name) if end is None or end == len(name) else prefix_successor(name[:end])
 
@@ -126,7 +129,7 @@ def _even(gap: Fraction) -> list[Fraction]:
 
 
 def _growing(first: Fraction, gap: Fraction) -> list[Fraction]:
-    """Lengths from the first one up to the gap, each longer than the one before by about the same factor."""
+    """Lengths that begin with `first`, grow by about the same factor, and stay below `gap`."""
     ratio = gap / first
     bits = max(1, ratio.numerator.bit_length() - ratio.denominator.bit_length() + 1)
     doubled = [divmod(bits * number, _PROBES) for number in range(_PROBES)]

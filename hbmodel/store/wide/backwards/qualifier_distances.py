@@ -9,22 +9,26 @@ from hbmodel.store.wide.intervals import Interval, within
 
 
 def distance(ranges: Sequence[Interval]) -> Fraction:
-    """The length of some ranges of qualifiers, if a qualifier is read as the digits of a fraction in base 256."""
+    """The length of some ranges of qualifiers; the bytes of a qualifier are read as the digits of a fraction in base
+    256.
+    """
     return sum(map(_length, ranges), Fraction(0))
 
 
 def mean_distance(ranges: Sequence[Interval], places: Sequence[bytes]) -> Fraction:
-    """The mean distance in some ranges between neighbours among sorted qualifiers; 0 if there are fewer than two."""
+    """The mean distance between neighbours among sorted qualifiers, measured within some ranges; 0 if there are fewer
+    than two.
+    """
     if len(places) < 2:
         return Fraction(0)
     return distance(within(ranges, places[0], places[-1])) / (len(places) - 1)
 
 
 def place_before_end(ranges: Sequence[Interval], length: Fraction) -> bytes:
-    """The qualifier from which on the rest of the ranges has about this length, or a little more; their first qualifier
-    if they are shorter.
+    """The qualifier after which about this length of the ranges, or a little more, is left. If the ranges are shorter,
+    this is their first qualifier.
 
-    It lies below their end, if the length is not 0.
+    If the length is not 0, the qualifier lies below the end of the ranges.
     """
     for first, stop in reversed(ranges):
         whole = _length((first, stop))

@@ -1,7 +1,7 @@
 """Reads the objects of one wide row from the last to the first.
 
-HBase returns the cells of a row only forwards. So the beginning of the last portion is guessed from the distance
-between objects, or found by a pass over the keys. If there are many keys, it is found by a search.
+HBase returns the cells of a row only forwards. So the place where the last portion begins is guessed from the distance
+between objects, or found by a pass over the keys or, if there are many keys, by a search.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ _EMPTY = 2
 """After this many empty portions, the end of the columns is searched."""
 
 _DENSER = 3
-"""How many guesses of one portion may turn out to be too long before its beginning is searched by keys."""
+"""How many guesses for one portion may turn out to be too long. After that, the beginning of the portion is found by
+its keys.
+"""
 
 _LONGER = 5
-"""How many pages a portion that should be one page may have before a nearer beginning is guessed."""
+"""A guessed portion should have one page. If it has more than this many, a beginning closer to the end is guessed."""
 
 
 class RowPages(Protocol):
@@ -52,18 +54,18 @@ class RowPages(Protocol):
             size: cells in the first page.
             page: the first page, if it was read before.
             left: receives, before each page is returned, the ranges that are not read yet.
-            keys_only: whether to read keys only, even if the whole read needs more.
+            keys_only: whether to read only keys, even if the read as a whole needs values.
         """
         ...
 
 
 @frozen
 class BegunPortion:
-    """The first portion of a read, if it is begun already.
+    """The first portion of a read whose first page has been read already.
 
     Attributes:
         start: where it begins.
-        size: the cells for which its first page has room.
+        size: the maximum number of cells of its first page.
         page: the first page; None if there is no cell.
     """
 
@@ -74,7 +76,8 @@ class BegunPortion:
 
 @frozen
 class _Portion:
-    """The last objects in some ranges, or, if there are too many objects, the ranges that were not read.
+    """The result of reading the end of some ranges: the last objects, or, if there were too many objects, what was not
+    read.
 
     Attributes:
         objects: the last objects, as many as a portion should have; none if `left` is not empty.
@@ -108,7 +111,7 @@ class _Passed:
 
 
 class _Groups:
-    """Puts objects into groups of the size of a portion, and keeps the last group.
+    """Divides objects into groups that are as large as a portion, and keeps only the objects of the last group.
 
     Attributes:
         bounds: where the groups begin.
@@ -138,7 +141,7 @@ class RowBackwards:
     """Reads the objects of one row backwards.
 
     Args:
-        limit: about how many objects are wanted at first, or None.
+        limit: about how many objects are wanted at first; None if all are wanted.
     """
 
     def __init__(self, portions: Portions, pages: RowPages, search: EndSearch, limit: int | None) -> None:
@@ -156,12 +159,12 @@ class RowBackwards:
     def guessed(
         self, before: Sequence[Interval], spacing: Fraction, begun: BegunPortion | None = None
     ) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects in some ranges, portion by portion; where a portion begins is guessed.
+        """The objects in some ranges, portion by portion. The places where portions begin are guessed.
 
         Args:
             before: the ranges.
             spacing: the distance between two objects at the end of the ranges.
-            begun: the first portion, if it is begun already.
+            begun: the first portion, if it was begun already.
         """
         self._before = before
         self._expect(spacing)
@@ -171,8 +174,8 @@ class RowBackwards:
     def by_keys(self, before: Sequence[Interval]) -> Generator[Sequence[ObjectRow], None, None]:
         """The objects in some ranges, portion by portion.
 
-        A pass over the keys finds where the portions begin. If there are many keys, it ends early, and the end is
-        searched.
+        A pass over the keys finds the places where the portions begin. If there are many keys, the pass is cut short,
+        and the end of the objects is searched.
         """
         passed = self._pass(before)
         if not passed.left:
@@ -192,7 +195,7 @@ class RowBackwards:
             yield from self._too_long(ranges, found) if found.left else self._returned(ranges, found)
 
     def _returned(self, ranges: Sequence[Interval], found: _Portion) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects of a portion, and of the portions in front of it whose beginnings are known."""
+        """The objects of a portion, and then of the portions before it whose beginnings are known."""
         self._before = until(self._before, ranges[0][0])
         count = len(found.objects)
         if count:
@@ -204,7 +207,7 @@ class RowBackwards:
             self._take(count)
             yield from self._between(until(ranges, first), earlier)
             self._empty = 0
-            if not self._all:  # if all objects are wanted, dropping the read objects would save little
+            if not self._all:  # if all objects are wanted, it hardly pays to drop objects that were read
                 self._denser = 0
             self._expect(spacing)
             return
@@ -214,8 +217,8 @@ class RowBackwards:
             yield from self._after_nothing()
 
     def _after_nothing(self) -> Generator[Sequence[ObjectRow], None, None]:
-        """After several empty portions: searches the end of the columns. If no object was found yet, first reads a few
-        keys; if these are all keys, returns all objects.
+        """Called after several empty portions; searches the end of the columns. If no object was found yet, reads a few
+        keys first, and if there are no other keys, yields all objects instead.
         """
         last: bytes | None = None
         if not self._found:
@@ -230,8 +233,8 @@ class RowBackwards:
         self._go_to(self._search.end(self._before, last, self._spacing, wanted, near_stop=True))
 
     def _too_long(self, ranges: Sequence[Interval], found: _Portion) -> Generator[Sequence[ObjectRow], None, None]:
-        """Guesses a nearer beginning of a portion. After several guesses, finds the beginnings of portions from the
-        keys.
+        """Guesses a beginning of the portion that is closer to the end. After several guesses, finds the beginnings of
+        portions from the keys.
         """
         left = found.left
         if found.spacing and self._denser < _DENSER:
@@ -259,10 +262,10 @@ class RowBackwards:
         self._expect(end.spacing or self._spacing)
 
     def _pass(self, before: Sequence[Interval], most: int | None = None) -> _Passed:
-        """Reads the keys in some ranges, or only the first keys if there are many.
+        """Reads the keys in some ranges, but only the first of them if there are many.
 
         Args:
-            most: the number of cells from which on the keys count as many; by default that of the portions.
+            most: about how many cells are read at most; by default, `Portions.passed`.
         """
         most = self._portions.passed if most is None else most
         groups = _Groups(self._portions, before[0][0])
@@ -275,7 +278,7 @@ class RowBackwards:
                     last.append(object_row.row)
                     groups.add(object_row)
                     cells += len(object_row.columns)
-                if left and 2 * cells >= most:  # the last object of a full page is not in it
+                if left and 2 * cells >= most:  # the last object of a full page is not among its objects
                     break
         places = [*map(self._portions.place, last)]
         bounds = groups.bounds if places else []
@@ -286,7 +289,7 @@ class RowBackwards:
     def _between(
         self, before: Sequence[Interval], bounds: Sequence[bytes]
     ) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects in some ranges, whose portions begin at some places."""
+        """The objects in some ranges, in portions that begin at the given places."""
         for first in reversed(bounds):
             yield from self.whole(starting(before, first))
             before = until(before, first)
@@ -301,7 +304,7 @@ class RowBackwards:
             yield objects[::-1]
 
     def _portion(self, ranges: Sequence[Interval], begun: BegunPortion | None) -> _Portion:
-        """The last objects in some ranges that should hold one portion."""
+        """Reads some ranges that should hold one portion."""
         if begun is not None and begun.page is None:
             return _Portion([], [])
         size, page = (self._portions.size(self._missing), None) if begun is None else (begun.size, begun.page)
@@ -322,14 +325,14 @@ class RowBackwards:
         return _Portion(objects, groups.bounds, spacing=self._note(ranges, objects))
 
     def _take(self, count: int) -> None:
-        """Notes how many objects were returned: if more are wanted than were expected, portions grow."""
+        """Records how many objects were returned. If the caller wants more than were expected, portions grow."""
         self._found = True
         self._missing -= count
         if self._missing <= 0:
             self._missing = self._wanted = min(4 * self._wanted, self._portions.most)
 
     def _note(self, ranges: Sequence[Interval], objects: Sequence[ObjectRow]) -> Fraction:
-        """Notes the mean distance of some objects, and returns it; 0 if it is unknown."""
+        """Records the mean distance between some objects, and returns it; 0 if it is unknown."""
         spacing = mean_distance(ranges, [self._portions.place(each.row) for each in objects])
         if spacing:
             self._portions.remember(spacing)
