@@ -1,1 +1,1 @@
-"""Queries, their plans, and the execution of plans, in pages and parts."""
+"""Queries, their plans, and the execution of plans."""

@@ -1,4 +1,4 @@
-"""The models that a session has used: their bindings, and the store as each of them sees it."""
+"""The bindings of the models that a session has used, and the view of the store for each model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from hbmodel.tables.roll.binding_cache import BindingCache
 from hbmodel.tables.roll.writers_roll import Calls, WritersRoll
 
 NOTHING_COUNTED = nullcontext()
-"""Used instead of counting calls if the store checks the registry inside each of its writes."""
+"""The context for writes if calls need not be counted, because the store checks the registry inside each of its
+writes.
+"""
 
 _replaced = attrgetter("replaces")
 
@@ -54,7 +56,7 @@ class Bindings:
         """Returns the binding of a model for writes. The writers' roll allows them until the binding's lease ends."""
 
     def bind(self, schema: TableSchema) -> Binding:
-        """The binding of a model for reads, read again if its lease has expired.
+        """The binding of a model for reads. If its lease has expired, it is read again.
 
         Raises:
             SchemaMismatch: the model cannot be used as declared, or its objects are still in the table that it
@@ -84,14 +86,14 @@ class Bindings:
             )
 
     def _in_use(self, schema: TableSchema, replaced: TableSchema, bind: Callable[[TableSchema], Binding]) -> bool:
-        """Whether reads already use the table of a model that replaces another one."""
+        """Whether a model that replaces another one is already read from its new table."""
         phase = phase_of(schema, bind(replaced).phase)
         return (
             phase is not None and "new" in phase.reads and (schema.immutable or schema.versioned or phase.name == DONE)
         )
 
     def view(self, schema: TableSchema) -> Store:
-        """The store as a model sees it: each object is a row."""
+        """The view of the store for a model, in which each object is a row."""
         if schema.wide_rows is None:
             return self._store
         view = self._views.get(schema)
@@ -100,12 +102,13 @@ class Bindings:
         return view
 
     def writing(self, *schemas: TableSchema, counts: bool = False) -> AbstractContextManager[object]:
-        """Begins writes of some models. From then on, only the bindings of these models, and of the models that they
-        replace, must be current.
+        """Begins writes of some models. After that, `lease_valid` checks only the bindings of these models and of the
+        models that they replace.
 
         Args:
             *schemas: the schemas of the models.
-            counts: whether the only write is an increment, which adds a separate version of the cell in every store.
+            counts: whether the only write is an increment, which in every store adds a version instead of replacing
+                one.
 
         Returns:
             A context manager around the writes.
@@ -140,14 +143,15 @@ class Bindings:
                 let_tick_pass()
 
     def lease_valid(self) -> bool:
-        """Whether the binding of every written model is current: an expired one is read again and must be unchanged.
+        """Checks that the binding of every written model is current; always returns True. If a lease has expired, the
+        binding is read again, and it must be unchanged.
 
         Raises:
             SchemaMismatch: a binding has changed; the next commit restarts with the new binding.
         """
         for schema, binding in list(self._bindings.items()):
             if schema not in self._written:
-                continue  # another model that the session has used; its table may no longer exist
+                continue  # the session has used this model, but does not write it now; its table may no longer exist
             if schema.replaces is not None and not self._in_use(schema, schema.replaces, self.bind_to_write):
                 # the migration was rolled back: writes in progress go into the old table
                 del self._bindings[schema]

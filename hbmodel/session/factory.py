@@ -1,4 +1,4 @@
-"""Many short sessions on one store that share cached metadata."""
+"""Opens many short sessions on one store, which share cached metadata."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SessionFactory:
 
     Args:
         store: as for `Session`.
-        cache: metadata that is shared with sessions of other factories too; its lease takes precedence over the
+        cache: metadata that is also shared with the sessions of other factories. The lease of the cache replaces the
             option `lease`.
         **options: the options of each session, as for `Session`.
 
@@ -29,7 +29,7 @@ class SessionFactory:
     """
 
     def __init__(self, store: Store, *, cache: BindingCache | None = None, **options: Unpack[SessionOptions]) -> None:
-        Session(store, **options).close()  # invalid options are reported here
+        Session(store, **options).close()  # this reports invalid options early
         self._store = store
         self._options = options
         self._cache = BindingCache(options.get("lease", LEASE)) if cache is None else cache

@@ -1,4 +1,4 @@
-"""Gets of many objects by their keys, in one call to the store."""
+"""Reads many objects by their keys, in one call to the store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from hbmodel.store.port import Store
 
 
 def known_rows(schema: TableSchema, key: Mapping[str, Any] | Sequence[Any]) -> list[bytes]:
-    """The rows under which the object with a key may be stored; none if a dictionary has no id for a name in it."""
+    """The rows in which the object with a key may be stored. There are none if a dictionary has no id for a name in the
+    key.
+    """
     try:
         return KeyMapper.rows_code(schema)(key)
     except UnknownName:
@@ -27,7 +29,7 @@ def get_many(
     keys: Iterable[Mapping[str, Any] | Sequence[Any]],
     reader: Callable[[], RowDecoder],
 ) -> list[Any]:
-    """The objects under many keys, in the order of the keys, with None for each absent object.
+    """The objects with these keys, in the order of the keys, with None for each absent object.
 
     Args:
         reader: returns the decoder of the rows; called after the keys are checked.

@@ -40,7 +40,7 @@ _NOT_UPDATED: Mapping[FieldKind, str] = {
     "version": "The version cannot be updated: the session increases it with each write.",
     "computed": "A computed field cannot be updated: update the fields that it is computed from.",
 }
-"""Why `update` does not accept a field that is not an ordinary column."""
+"""The messages of errors for fields that `update` does not accept, by kind of field."""
 
 
 def check_updated(schema: TableSchema, names: Iterable[str]) -> None:

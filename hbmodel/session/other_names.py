@@ -1,4 +1,6 @@
-"""The names that users of other libraries look for in a session, each with its name in this library."""
+"""The names that users of other libraries may look for in a session, each with the corresponding name in this
+library.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The session: reads objects, collects writes and commits them together."""
+"""The session, which reads objects, collects writes and commits them together."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Session:
             duration, number of retries, and error. An exception of the function is logged, and the session continues.
         atomic_rows: if True, the writes of one commit into a shared row are one atomic mutation, and are refused if the
             store does not support it. If False, only the write of each object is atomic.
-        cache: metadata that is shared with other sessions, see `SessionFactory`; its lease takes precedence over
+        cache: metadata that is shared with other sessions, see `SessionFactory`. The lease of the cache replaces
             `lease`.
         sizes: how much is read and written at once; the defaults suit all programs.
 
@@ -188,7 +188,7 @@ class Session:
         return f"Session({self.store!r}, {state})"
 
     def close(self) -> None:
-        """Discards pending writes, with a warning in the log, and ends the session; the store stays open. Closing
+        """Ends the session. Pending writes are discarded, with a warning in the log. The store stays open. Closing
         twice is allowed.
         """
         if not self._guard.closed:
@@ -200,7 +200,7 @@ class Session:
                 self._cache.leave(self.store)
 
     def _mention_lost(self) -> None:
-        """Logs a warning, since a forgotten commit is not visible anywhere else."""
+        """Logs a warning, because nothing else would show that a commit was forgotten."""
         if waiting := self._work.waiting:
             log.warning(
                 "a session ended with %d %s not committed, for %s; discard() drops them without a warning",
@@ -222,7 +222,7 @@ class Session:
 
     @guarded
     def get(self, model: type[T], /, *misplaced: Never, **key: Any) -> T | None:
-        """The object under a key, or None.
+        """The object with this key, or None.
 
         Args:
             model: the model class.
@@ -246,7 +246,7 @@ class Session:
             rows = [] if schema.replaces is not None else KeyMapper.rows_code(schema)(key)
         except UnknownName:  # no row has this name
             return None
-        if len(rows) != 1:  # buckets of a random salt, or two tables
+        if len(rows) != 1:  # several buckets of a random salt, or two tables
             return self.get_many(model, (key,))[0]
         reader = self._bind(schema).reader
         (row,) = self._view(schema).get(schema.table, rows, reader.columns_of_gets)
@@ -254,8 +254,8 @@ class Session:
 
     @guarded
     def get_many(self, model: type[T], keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[T | None]:
-        """The objects under many keys, in the order of the keys, with None for each absent object; one call to the
-        store.
+        """The objects with these keys, in the order of the keys, with None for each absent object. They are read by one
+        call to the store.
 
         Args:
             model: the model class.
@@ -269,8 +269,8 @@ class Session:
         return Query(QueryTerms(schema), self._runner if schema.replaces is None else self._merging)
 
     def read_partition(self, partition: QueryPartition[T]) -> Query[T]:
-        """The query for a partition that `partitions` returned, in this process or another one; each use reads the
-        store again.
+        """The query for a partition that `partitions` has returned, in this or another process. Each use of the query
+        reads the store again.
 
         Raises:
             SchemaMismatch: the model's declaration differs from the one in the process that divided the query.
@@ -311,7 +311,7 @@ class Session:
         Raises:
             IncompleteKey: names the missing fields.
             QueryError: the column keeps no versions.
-            CapabilityError: the store reads the newest version only.
+            CapabilityError: the store can read only the newest version.
         """
         schema = schema_of(model)
         limit = None if "limit" in schema.layout.names else key.pop("limit", None)
@@ -325,8 +325,8 @@ class Session:
 
         Args:
             obj: the object.
-            ttl: the lifetime of the row, in whole milliseconds; older data does not reappear after it. None: the row
-                does not expire.
+            ttl: the lifetime of the row, in whole milliseconds. Older data does not reappear when the row has expired.
+                With None the row does not expire.
 
         Raises:
             EncodingError: a value cannot be stored exactly (names the field), or the TTL is invalid.
@@ -351,14 +351,14 @@ class Session:
 
     @guarded
     def update(self, obj: T, /, *, condition: Predicate | None = None, **changes: Any) -> T:
-        """Writes only these fields at the next commit and returns a changed copy; uses only the key and version of
-        `obj`.
+        """Writes only these fields at the next commit and returns a changed copy. Of `obj`, only the key and the
+        version are used for the write.
 
-        The copy has the values that a read returns, so times are in UTC, and rounded if their codec rounds.
+        The copy has the values that a read would return, so times are in UTC, and are rounded if their codec rounds.
 
-        The other fields are read from the row, so a stale object does not undo the writes of others. If the row is
-        absent at the commit, the call fails with `RowNotFound`. A row with a TTL is rewritten completely, with the
-        values that were read, and keeps its time of expiry.
+        The other fields keep the values that the row has, so a stale object does not undo other programs' writes. If
+        the row is absent at the commit, the call fails with `RowNotFound`. A row with a TTL is rewritten completely,
+        with the values that were read, and keeps its time of expiry.
 
         Args:
             obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still
@@ -375,7 +375,8 @@ class Session:
 
     @guarded
     def update_key(self, model: type[Any], /, *, condition: Predicate | None = None, **fields: Any) -> None:
-        """`update` by key: writes some fields of the row under a key at the next commit, whatever its version.
+        """Like `update`, but for a row given by its key: writes some fields at the next commit, whatever version the
+        row has.
 
         Args:
             model: the model class.
@@ -389,12 +390,14 @@ class Session:
 
     @guarded
     def delete(self, obj: Any, *, condition: Predicate | None = None) -> None:
-        """Deletes the object's row and its index entries at the next commit; uses only the key and version of `obj`.
+        """Deletes the object's row and its index entries at the next commit. Only the key and the version of `obj` are
+        used.
 
         An absent row is not an error.
 
         Args:
-            obj: the object whose key identifies the row; if it has a version that was read, the row must still have it.
+            obj: the object whose key identifies the row. If it has a version that was read, the row must still have
+                this version.
             condition: as for `update`.
         """
         if isinstance(obj, Query):
@@ -405,7 +408,7 @@ class Session:
 
     @guarded
     def delete_key(self, model: type[Any], /, **key: Any) -> None:
-        """`delete` by key; under a random salt, in every bucket."""
+        """Like `delete`, but for a row given by its key. Under a random salt, the row is deleted in every bucket."""
         schema = schema_of(model)
         self._delete(schema, dict(key), KeyMapper(schema).complete(key))
 
@@ -419,25 +422,25 @@ class Session:
     ) -> None:
         self._moves.check_changes(schema, "delete()")
         rows = known_rows(schema, key)
-        if rows:  # otherwise the key has a name that no row has
+        if rows:  # otherwise the key contains a name that no row has
             self._work.add(Pending(schema, subject, [DeleteRow(subject, row, version, condition) for row in rows]))
 
     @guarded
     def insert(self, obj: T, *, ttl: timedelta | None = None) -> T:
-        """Puts an object if its key is free and returns it; atomic, runs immediately.
+        """Puts an object if no other object has its key, and returns it. This is atomic and runs immediately.
 
-        A versioned object then has the row's version. If a codec rounds a value, a copy with the stored values is
-        returned, and the object keeps its own values.
+        A versioned object gets the row's version. If a codec rounds a value, a copy with the stored values is returned,
+        and the given object is unchanged.
 
         Args:
             obj: the object.
             ttl: as for `add`.
 
         Raises:
-            RowExists: the key is not free.
-            CapabilityError: the model has no column that is never empty. Or the store has no check-and-mutate, and a
-                TTL is given, or the model has indexes, a version, several columns and no existence flag, or an
-                existence flag and a family whose TTL is shorter than the grace time.
+            RowExists: another object has the key.
+            CapabilityError: the model has no column that is never empty. Or the store has no check-and-mutate, and one
+                of these is true: a TTL is given; the model has indexes or a version; it has several columns but no
+                existence flag; it has an existence flag, and a family whose TTL is shorter than the grace time.
         """
         return self._insert(obj, milliseconds(schema_of_object(obj), ttl))
 
@@ -450,13 +453,13 @@ class Session:
 
     @guarded
     def put(self, model: type[Any], /, **fields: Any) -> bool | None:
-        """Writes some fields of the row under a key, and creates the row if it does not exist; runs immediately.
+        """Writes some fields of the row with a key, and creates the row if it does not exist. Runs immediately.
 
         An existing row keeps its other fields, as with `update_key`. In a new row they have their defaults. Each row is
         changed atomically, even if other programs create, update or delete it at the same time.
 
-        In an external table in which any cell makes a row an object (that is, without `exists=`), the cells are put
-        without a read, as happybase's `table.put` does.
+        In an external table without `exists=`, any cell makes a row an object. There the cells are put without a read,
+        as by happybase's `table.put`.
 
         Args:
             model: the model class.
@@ -469,7 +472,8 @@ class Session:
         Raises:
             IncompleteKey: names the missing key fields.
             SessionError: a column without a default is missing, or the model is immutable.
-            CapabilityError: as for `insert`, whether the row exists or not; but not if no row is read.
+            CapabilityError: as for `insert`, even if the row exists; but not raised if the cells are put without a
+                read.
             UnknownOutcome: the store became unreachable; the fields may or may not have been written.
         """
         return self._put(schema_of(model), fields)
@@ -478,16 +482,17 @@ class Session:
     def put_all(self, model: type[Any], rows: Iterable[Mapping[str, Any]], /) -> None:
         """Calls `put` for each of many rows; runs immediately.
 
-        In an external table without `exists=`, the rows are put in batches, as happybase does. If several rows have one
-        key, the later one wins, field by field. In other tables, each row is read and written separately.
+        In an external table without `exists=`, the rows are put in batches, as happybase does. If several rows have the
+        same key, each field gets the last value that is given for it. In other tables, each row is read and written
+        separately.
 
         Args:
             model: the model class.
             rows: for each row the fields of `put`, by name.
 
         Raises:
-            PartialWrite: the store failed; `position` is the number of leading rows that are certainly written. Putting
-                all rows again does no harm, if no other program has written them since.
+            PartialWrite: the store failed; `position` is the number of rows, counted from the start, that are certainly
+                written. All rows can be put again, unless other programs have written them since.
         """
         put_rows(schema_of(model), list(rows), self._put, self._put_blindly)
 
@@ -515,22 +520,22 @@ class Session:
 
     @guarded
     def prepend(self, model: type[T], /, **fields: Any) -> T:
-        """Puts an object before the first row of its key prefix and returns it; runs immediately.
+        """Puts an object before the first row of its key prefix and returns it. Runs immediately.
 
-        The last key field must hold whole numbers. It gets the value before the value of the first live row, or the
-        greatest value if the prefix is empty, and the key is claimed as in `insert`. No two programs get the same key.
-        Without deletes the keys of a prefix are consecutive, except for one gap for each program that died while it
-        held a claim. The key of a deleted first row is reused.
+        The last key field must hold integers. It gets the value directly before that of the first live row; if there is
+        no row with the prefix, it gets the greatest value. The key is claimed as in `insert`, so no two programs get
+        the same key. Without deletes, the keys of a prefix are consecutive, except for one gap for each program that
+        died while it held a claim. If the first row is deleted, its key is used again.
 
         Args:
             model: the model class.
             **fields: every field except the last of the key.
 
         Raises:
-            CapabilityError: as for `insert`; or the last key field is not a whole number in a codec that keeps the
-                order.
+            CapabilityError: as for `insert`; or the last key field does not hold integers, or its codec does not keep
+                their order.
             IncompleteKey: names the missing fields.
-            EncodingError: there is no value before the value of the first row.
+            EncodingError: no value comes before the value of the first row.
         """
         schema = schema_of(model)
         with self._writing(schema):
@@ -538,12 +543,12 @@ class Session:
 
     @guarded
     def rekey(self, obj: T, /, **key: Any) -> T:
-        """Moves an object to another key and returns it with that key; runs immediately, and uses only the key and
-        version of `obj`.
+        """Moves an object to another key and returns it with that key. Runs immediately. Of `obj`, only the key and the
+        version are used.
 
-        Everything stored for the object moves: columns, counters, the entries of map columns, and its time of expiry. A
-        reader who looks under the old key and then under the new one always finds the object; for a while it is under
-        both keys. If the program dies during the move, the same call completes the move.
+        Everything that is stored for the object moves: columns, counters, the entries of map columns, and its time of
+        expiry. A reader who reads the old key and then the new one always finds the object; for a while it has both
+        keys. If the program dies during the move, repeating the call completes the move.
 
         Args:
             obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still
@@ -552,7 +557,7 @@ class Session:
 
         Raises:
             RowNotFound: there is no such object.
-            RowExists: there is another object under the new key.
+            RowExists: another object has the new key.
             ConflictError: the object is being moved to a different key, or has another version.
             CapabilityError: the store has no check-and-mutate, or the model has no column that is never empty; or the
                 objects of the model are moving to another table.
@@ -570,9 +575,9 @@ class Session:
     def increment(self, obj: Any, counter: FieldExpression[int], amount: int = 1) -> int:
         """Adds to a counter atomically on the server, immediately, and returns its new value.
 
-        For a model with live indexes or required columns the row must exist, and this is checked first; otherwise an
-        increment may create the row. Never retried automatically: after `UnknownOutcome` the increment may or may not
-        have been applied.
+        If the model has live indexes or required columns, the row must exist, which is checked first. Otherwise an
+        increment may create the row. The increment is never retried automatically: after `UnknownOutcome` it may or may
+        not have been applied.
 
         Raises:
             RowNotFound: there is no such row.
@@ -593,30 +598,31 @@ class Session:
         progress: Progress | None = None,
         ttl: timedelta | None = None,
     ) -> int:
-        """Writes many objects immediately, in bounded memory, apart from the pending writes, and returns the number of
-        objects read.
+        """Writes many objects immediately, in bounded memory, independently of the pending writes. Returns the number
+        of objects that `objs` contained.
 
         Args:
-            objs: objects, of one or several models; the last one with a repeated key wins.
-            batch_size: the maximum number of objects per batch; batches are limited in bytes too.
+            objs: objects of one or several models. If several objects have the same key, the last one wins.
+            batch_size: the maximum number of objects per batch. The size of batches in bytes is also limited.
             shuffle: shuffles the objects within windows of this size, so that sorted input does not load one region
                 after another.
             progress: called with the number of objects written so far, after each batch.
             ttl: as for `add`.
 
         Raises:
-            PartialWrite: the store failed; `position` is the number of leading objects that are certainly written.
-            EncodingError: an object cannot be stored; `position` is its place in the input, counted from 0, and
-                `written` the number of leading objects that are certainly written.
+            PartialWrite: the store failed; `position` is the number of objects, counted from the start, that are
+                certainly written.
+            EncodingError: an object cannot be stored. `position` is its place in the input, counted from 0, and
+                `written` is the number of objects, counted from the start, that are certainly written.
         """
         return BulkAdd(self._work.apart(atomic_rows=False), batch_size, shuffle, progress, ttl).run(objs)
 
     @guarded
     def put_entries(self, obj: Any, map_column: MapExpression[K, V] | Mapping[K, V], entries: Mapping[K, V], /) -> None:
-        """Puts entries of a map column at the next commit; uses only the key and version of `obj`.
+        """Puts entries of a map column at the next commit. Only the key and the version of `obj` are used.
 
-        Existing entries with the same keys are overwritten. A versioned object has the row's version after the commit.
-        All changes that one commit makes to such an object must be in one call.
+        Existing entries with the same keys are overwritten. After the commit, a versioned object has the new version of
+        the row. All changes that one commit makes to such an object must be in one call.
 
         Args:
             obj: the object whose key identifies the row. If the row is absent at the commit, the call fails with
@@ -631,8 +637,8 @@ class Session:
 
     @guarded
     def remove_entries(self, obj: Any, map_column: MapExpression[K, V] | Mapping[K, V], keys: Iterable[K], /) -> None:
-        """Removes entries of a map column at the next commit, whether they exist or not; otherwise like
-        `put_entries`.
+        """Removes entries of a map column at the next commit. Keys without an entry are ignored. Everything else is as
+        for `put_entries`.
         """
         self._add_entries(obj, remove_changes(obj, map_column, keys))
 
@@ -645,18 +651,18 @@ class Session:
     def commit(self, *, resend: bool = False) -> list[Outcome]:
         """Writes everything that is pending and returns the outcome of each call, in order.
 
-        A commit is atomic for the objects of one row, see `atomic_rows`, but not across rows: after `PartialWrite` the
-        session stays open and `commit()` continues with the rest.
+        A commit is atomic for the objects of one row (see `atomic_rows`), but not across rows. After `PartialWrite` the
+        session stays open, and another `commit()` continues with the rest.
 
         Args:
-            resend: whether to send calls again that may have been carried out already. They overwrite what other
-                programs have written to the rows since.
+            resend: whether to send calls again that may have been carried out already. If they were, sending them again
+                overwrites what other programs have written to the rows since.
 
         Raises:
             PartialWrite: contains the applied and the pending calls, and those that were refused.
-            RowNotFound: every pending call updates a row that does not exist. Other errors that refuse a write are
-                raised in the same way if they refused all calls, and certainly nothing is written. If there are several
-                calls, `failures` contains their outcomes.
+            RowNotFound: every pending call updates a row that does not exist. Any other error that refuses a write is
+                raised in the same way, if all calls were refused with errors of this class and certainly nothing is
+                written. If there are several calls, `failures` contains their outcomes.
             SessionError: several calls for one object of a wide row cannot be combined into one write; nothing is
                 written.
             CapabilityError: the store cannot make all changes of one row in one mutation; nothing is written to the
@@ -666,11 +672,11 @@ class Session:
 
     @guarded
     def retry(self, function: Callable[[Self], T], *, attempts: int = RETRIES) -> T:
-        """Runs a function and commits the writes that it leaves pending; repeats both after a `ConflictError`.
+        """Runs a function and commits its pending writes. If this raises `ConflictError`, both are repeated.
 
-        Pending writes are discarded between attempts, if the function fails, and if the commit fails without having
-        written anything. A random, growing time passes between attempts. The function must itself read the objects
-        that it changes, through the session it is given.
+        Pending writes are discarded before another attempt, if the function fails, and if the commit fails and nothing
+        is written. Between attempts there are random waits, which tend to grow. The function must read the objects that
+        it changes, through the session that it is given.
 
         Args:
             function: called with the session; its result is returned.
@@ -678,8 +684,8 @@ class Session:
 
         Raises:
             ConflictError: the error of the last attempt.
-            PartialWrite: some objects are written, and others are in conflict, or are pending. Pending calls stay
-                pending until `commit()`, also after `UnknownOutcome`.
+            PartialWrite: some objects are written, and others are in conflict or pending. The pending calls can be
+                completed by `commit()`. They also stay pending after `UnknownOutcome`.
             SessionError: calls are pending already.
         """
         waits = waits_between(attempts)
@@ -689,10 +695,10 @@ class Session:
 
     @guarded
     def group(self, model: type[Any], /, **key: Any) -> RowGroup:
-        """A local transaction over the objects of one row: they are read, then changed only if no other program has
-        changed the row.
+        """A local transaction over the objects of one row. They are read first, and then changed only if no other
+        program has changed the row in between.
 
-        Independent of the pending writes of the session. See `RowGroup`.
+        It is independent of the pending writes of the session. See `RowGroup`.
 
         Args:
             model: a versioned model whose objects share rows; objects of other kinds in the same row can be read and

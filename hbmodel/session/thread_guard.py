@@ -1,4 +1,4 @@
-"""Restricts a session to one thread at a time, and refuses calls on closed ones."""
+"""Restricts a session to one thread at a time, and refuses calls on a closed session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Guard:
-    """A context manager around every call of a session; the thread that is inside may enter again.
+    """A context manager around every call of a session. The thread that is inside may enter it again.
 
     Raises:
         SessionClosed: the session has ended.

@@ -1,4 +1,4 @@
-"""Tables of models in a store: their registry, and creating, comparing, altering and dropping them."""
+"""The tables of models in a store: their registry, and the calls that create, compare, alter and drop them."""
 
 from __future__ import annotations
 

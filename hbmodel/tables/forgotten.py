@@ -1,4 +1,4 @@
-"""Removes what the registry knows of a table, such as one that another program dropped."""
+"""Removes a table from the registry, for example after another program has dropped the table."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Forgotten:
 
     Attributes:
         table: the name of the table.
-        models: the models of the table, each as its default family, followed by its kind if it has one.
+        models: the models of the table. Each is given by its default family, followed by its kind if it has one.
         indexes: the names of the indexes that had a table.
-        remaining: the table itself and its index tables, if they exist: the registry no longer names them.
-        writers: the programs on the writers' roll whose writes to the table may still follow the removed entry. Before
-            the table is created again, stop them, or wait for one lease.
+        remaining: those of the table and its index tables that still exist. The registry no longer names them.
+        writers: the programs on the writers' roll that may still write the table as the removed entry says. Before the
+            table is created again, stop them, or wait for one lease.
     """
 
     table: str
@@ -45,7 +45,7 @@ class Forgotten:
 
     @property
     def contents(self) -> str:
-        """What the registry knew, in one line."""
+        """What was removed from the registry, in one line."""
         models = ", ".join(f"model {model}" for model in self.models) or "no model"
         return ", ".join([f"{self.table}: {models}", *(f"index {index}" for index in self.indexes)])
 
@@ -65,34 +65,35 @@ def forget(store: Store, table: str, *, existing: bool = False, registry: str = 
     """Removes everything that the registry knows of a table: the layouts of its models, the states of its indexes, and
     the progress of work on them. Nothing else changes; no table is dropped.
 
-    Use it after another program, such as HBase's shell, dropped the table: the remaining entry would make every other
-    model for a table of this name fail. Afterwards `create_tables` creates the table as if it had never existed. To
-    drop a table together with its entry, use `drop_tables`.
+    Use it after another program, such as HBase's shell, has dropped the table. Otherwise the remaining entry would
+    refuse every different model for a table of this name. After this call, `create_tables` creates the table as if it
+    had never existed. To drop a table together with its entry, use `drop_tables`.
 
-    A table that exists is refused, and so is one with index tables that exist: only the entry says which indexes writes
-    must maintain, which tables hold them, how rows say that they are live, and with which layout rows were written. If
-    the entry of a table of hbmodel is removed, `create_tables` takes the table for one without indexes: they must be
-    built again, cells that an interrupted write left may appear as objects, and a model with another layout is not
-    refused.
+    The call is refused if the table, or one of its index tables, exists. The reason is that only the entry says which
+    indexes writes must maintain, in which tables these are, how live rows are recognised, and with which layout rows
+    were written. If the entry of an existing table of hbmodel is removed, `create_tables` treats the table as one
+    without indexes. Then indexes must be built again, cells that an interrupted write has left may appear as objects,
+    and a model with a different layout is not refused.
 
-    Programs that write the table are not waited for; their lines on the writers' roll remain. If the table is created
-    again before the lease of such a program is over (`Session`, a minute by default), its writes still follow the
-    removed entry, and may be lost. So stop the programs that `writers` names, or wait for one lease, before
-    `create_tables`. No program may create the table during the call.
+    The call does not wait for programs that write the table, and their lines on the writers' roll remain. If the table
+    is created again before the lease of such a program ends (see `Session`; a minute by default), the program still
+    writes as the removed entry says, and its writes may be lost. So stop the programs that `writers` names, or wait for
+    one lease, before `create_tables`. No program may create the table during the call.
 
     Args:
         store: the store that holds the registry.
         table: the name of the primary table.
-        existing: forget the entry although the table, or an index table, exists; the tables remain. This is right for a
-            table of another program, which has no rows of hbmodel; `drop_tables` with its `external` model does the
-            same, and also drops its index tables.
+        existing: forget the entry even if the table or an index table exists; the tables remain. This does no harm for
+            a table of another program, which has no rows that hbmodel wrote. `drop_tables` with the table's `external`
+            model does the same, and also drops the index tables.
         registry: name of the registry table.
 
     Returns:
         What was forgotten, which tables remain, and who may still write.
 
     Raises:
-        TableNotFound: the registry does not know the table; `primary` names the table whose index table it is.
+        TableNotFound: the registry does not know the table. If it is an index table, `primary` is the name of its
+            primary table.
         TableExists: the table or an index table exists; `tables` names them.
         MigrationError: objects are being moved from or to the table, and the other table exists.
         StoreError: the entry cannot be read. A newer version may have written it.
@@ -106,8 +107,8 @@ def forget(store: Store, table: str, *, existing: bool = False, registry: str = 
 def known(
     store: Store, table: str, *, existing: bool = False, registry: str = REGISTRY_TABLE
 ) -> tuple[Forgotten, Sequence[bytes]]:
-    """What `forget` would remove, and the rows of the registry that hold it; raises what `forget` raises, and changes
-    nothing.
+    """What `forget` would remove, and the rows of the registry that contain this. Changes nothing. Raises the errors of
+    `forget`.
     """
     check_store(store)
     check_choices(existing=existing)
@@ -119,7 +120,8 @@ def known(
         )
     catalog, tables = Registry(store, registry), set(store.tables())
     keys = catalog.keys_of_table(table) if registry in tables else []
-    # The rows about work in progress come first: a repeated call finds the rest through the rows of the models.
+    # The rows about work in progress are deleted first, because a repeated call finds all other rows through the rows
+    # of the models.
     rows = [*catalog.work_rows_of_table(table), *catalog.rows_of_table(table)] if registry in tables else []
     if not rows:
         raise TableNotFound(
@@ -158,15 +160,17 @@ _INDEX_TABLES_EXIST = (
 
 
 def _filled(store: Store, catalog: Registry, key: RegistryKey, entry: Registration) -> Iterator[str]:
-    """The index tables of a model. A table that a killed call may have created for an index counts if it is empty."""
+    """The index tables of a model. If a killed call may have created a table for an index, the table is included if it
+    is empty.
+    """
     for state in entry.indexes.values():
         yield from state.filled
         yield from unused(store, catalog, key, state.begun)
 
 
 def _check_at_rest(table: str, entries: Iterable[Registration], tables: Collection[str]) -> None:
-    """Raises `MigrationError` if objects are being moved between the table and another one that exists. If that one is
-    gone too, there is nothing left to move.
+    """Raises `MigrationError` if objects are being moved between the table and another existing table. If the other
+    table does not exist either, there is nothing to move.
     """
     for entry in entries:
         others = [entry.cells.get(FROM, b"").decode()]

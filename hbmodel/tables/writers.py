@@ -1,4 +1,4 @@
-"""The programs on the writers' roll of a table, for operators."""
+"""Lists the programs on the writers' roll of a table, for operators."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class TableWriter:
 
     Attributes:
         table: the table that it writes.
-        family: default column family of the model that it writes with.
+        family: the default column family of the model with which it writes.
         kind: the kind of the model, or empty.
-        state: `writing` while it may write; `resting` if it has not written for a while; `ended` if it left its line
-            behind (it was killed, or cannot reach HBase) and none of its calls can take effect any more; `unknown` if a
-            newer version wrote its line.
+        state: `writing` while it may write; `resting` if it has not written for a while; `ended` if none of its calls
+            can take effect any more although its line remains (it was killed, or cannot reach HBase); `unknown` if a
+            newer version of this library wrote its line.
         host: name of its machine.
         pid: number of its process.
         program: name of the program.
         seen: when it last put its line, by the server's clock.
-        until: the last time at which one of its calls can take effect, including calls that it may still send before it
-            puts its line again; None if there is no such call.
+        until: the last time at which a call of the program can take effect, including calls that it may send before it
+            puts its line again; None if there can be no such call.
     """
 
     table: str
@@ -62,10 +62,10 @@ class TableWriter:
 def table_writers(
     store: Store, table: str, *, times: IndexTimes = TIMES, registry: str = REGISTRY_TABLE
 ) -> list[TableWriter]:
-    """The programs on the writers' roll of a table: the programs that a change of its indexes waits for, and the
-    resting ones.
+    """The programs on the writers' roll of a table. These are the programs for which a change of its indexes waits, and
+    resting programs.
 
-    The list is empty for a store that checks the registry inside each of its writes: such a store has no roll.
+    If the store checks the registry inside each of its writes, it has no roll, and the list is empty.
 
     Args:
         store: the store that holds the tables.

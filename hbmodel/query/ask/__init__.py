@@ -1,1 +1,1 @@
-"""What a query asks for, as frozen values: conditions, order, bounds, pages and tokens."""
+"""Frozen values that describe what a query asks for: conditions, order, bounds, pages and tokens."""

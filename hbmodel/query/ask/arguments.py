@@ -12,7 +12,7 @@ from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.store.checks.numbers import whole_number
 
 MOST: Final = 2**60
-"""The greatest limit, offset and page size, far above the number of rows of any table."""
+"""The maximum limit, offset and page size, which is far above the number of rows of any table."""
 
 NO_FORMER_ENTRIES = (
     "An index holds no earlier values, so a query with as_of() reads the primary table: leave out use_index()."
@@ -21,7 +21,7 @@ NO_FORMER_MAPS = "Map columns cannot be read as of a time: leave out load()."
 
 
 def whole(count: SupportsIndex, argument: str, least: int = 0) -> int:
-    """The argument, if it is a whole number of at least `least`; raises `QueryError` for anything else."""
+    """Returns the argument as an int. Raises `QueryError` if it is not a whole number from `least` on."""
     number = whole_number(count)
     if number is None or not least <= number <= MOST:
         raise QueryError(
@@ -31,7 +31,9 @@ def whole(count: SupportsIndex, argument: str, least: int = 0) -> int:
 
 
 def given_token(after: str | None, before: str | None) -> tuple[str | None, bool]:
-    """The given token, if any, and whether it asks for the previous page; raises `QueryError` if two were given."""
+    """The token that was given, or None, and whether it is for the previous page; raises `QueryError` if both were
+    given.
+    """
     if after is not None and before is not None:
         raise QueryError("Give after= for the next page or before= for the previous page, not both.")
     return (after, False) if before is None else (before, True)

@@ -1,4 +1,4 @@
-"""Queries as of a time: the valid times, and the models and columns that support them."""
+"""Checks of queries as of a time: whether the time is valid, and whether the model and the columns support them."""
 
 from __future__ import annotations
 
@@ -42,12 +42,14 @@ def moment(schema: TableSchema, time: Any) -> datetime:
 
 
 def before(time: datetime) -> int:
-    """The first millisecond that is excluded. Writes in the millisecond of the time itself are visible."""
+    """The first millisecond of which writes are not visible. Writes in the millisecond of the time itself are
+    visible.
+    """
     return (time - _EPOCH) // _TICK + 1
 
 
 def check_kept(reader: RowDecoder) -> None:
-    """Raises `QueryError` if a column that is read keeps no versions; the reader decodes all fields that are needed."""
+    """Raises `QueryError` if a column that the reader reads keeps only one version."""
     schema = reader.schema
     for field in reader.fields:
         if field.kind == "counter":
@@ -56,7 +58,7 @@ def check_kept(reader: RowDecoder) -> None:
                 table=schema.table, field=field.name,
             )  # fmt: skip
     versioned_families = {family.name for family in schema.families if (family.max_versions or 1) > 1}
-    liveness = () if reader.indexed else (schema.liveness_column,)  # no row is known to have a liveness cell
+    liveness = () if reader.indexed else (schema.liveness_column,)  # no row is certain to have a liveness cell
     lacking = sorted(
         {column.partition(b":")[0] for column in reader.columns if column not in liveness} - versioned_families
     )

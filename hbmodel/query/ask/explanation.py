@@ -1,4 +1,4 @@
-"""The result of `explain()`: how a query is executed, as a value and as text.
+"""The result of `explain()`, which describes how a query is executed, as a value and as text.
 
 It contains none of the query's values, except those that describe the slices of wide rows that are read.
 """
@@ -19,8 +19,8 @@ from hbmodel.store.wide.page_sizes import PAGE_SIZES
 Access = Literal["get", "scan", "scan + get", "nothing"]
 
 Covering = Literal["verified", "incomplete", "copy"]
-"""How the covered columns of an index serve a query: `verified` entries answer it, `incomplete` entries lack fields of
-it, and a `copy` is never used for an answer.
+"""How a query uses the covered columns of an index. `verified` entries answer the query; `incomplete` entries lack
+fields that it needs; a `copy` is never used for an answer.
 """
 
 
@@ -34,7 +34,7 @@ class Slices:
         number: the number of slices. A slice has the same column ranges in one row, or in each row of a range of rows.
         ranges: the number of column ranges in a slice.
         scans: the number of scans until the first item, over all buckets.
-        turns: how often the query waits for scans.
+        turns: how many times the query waits for scans.
         end_searched: whether the rows are read backwards, so that more scans search where a row of many columns ends.
     """
 
@@ -54,7 +54,7 @@ class Explanation:
     Attributes:
         path: `primary` or the name of the index.
         table: the table that is read first.
-        kinds: what distinguishes the index from a plain one (`where state == ...`, `each of tags`, ...).
+        kinds: the options by which the index differs from a plain one (`where state == ...`, `each of tags`, ...).
         access: `get`, `scan`, `scan + get` (through an index), or `nothing` if the conditions contradict each other.
         equalities: names of the leading key fields that the query fixes.
         range_field: the next key field, if the query bounds it.
@@ -65,13 +65,14 @@ class Explanation:
         server: the filter on the server, or None.
         client: the conditions that the client checks on every row.
         calls: the number of calls to the store until the first item; calls for different buckets run concurrently.
-        round_trips: how often the query waits for the answers of these calls.
+        round_trips: how many times the query waits for answers to these calls.
         calls_saved: how many of the calls a store with one-call scans would save (`Capabilities.one_call_scans`).
         full_scan: whether the scan is unbounded.
-        scan_calls: how many of the calls are for scans. A page needs as many, unless it is longer than a batch of rows.
-        gets: how many of the calls are multi-gets. A query that verified entries answer needs none, but it needs one
-            more call if it meets unverified entries. For objects that share rows, the Thrift1 gateway needs one call
-            for each set of columns. A query through an index may need more: only one of its objects is counted.
+        scan_calls: how many of the calls are for scans. A whole page needs the same number, unless it is longer than a
+            batch of rows.
+        gets: how many of the calls are multi-gets. If verified entries answer the query, there are none, but unverified
+            entries take one more call. For objects that share rows, the Thrift1 gateway needs one call for each set of
+            columns. In this case a query through an index may need more calls, because only one object is counted.
         covering: for an index that covers columns: `verified` (its verified entries answer the query without a read of
             the row), `incomplete` (entries lack fields that the query needs, so rows are read) or `copy` (rows are
             always read); otherwise None.
@@ -81,16 +82,17 @@ class Explanation:
         lease: seconds after which a running session notices that the state of an index has changed, or None.
         slices: the slices of rows of a wide model, if they are scanned, otherwise None.
         limit: the number of rows read from each bucket, if only the query's limit bounds the scan, otherwise None.
-        merged: the fields with several values each whose ranges are merged for the order of the fields after them.
+        merged: the fields for which the query gives several values whose ranges are merged, so that the items have the
+            order of the fields after them.
         dropping: the conditions that only the client tests. If there are any, a batch of rows may contain no item.
-        at_least: whether `calls` and `round_trips` are only the minimum for the first item: the client tests
-            conditions, the `ranges` of one bucket are read one after the other, or wide rows are read backwards.
-        whole: the families that are read whole, although fields do not need all of their cells, because in an external
-            table any cell may be the only one of a row.
+        at_least: whether `calls` and `round_trips` are only the minimum for the first item. This is so if the client
+            tests conditions, if the `ranges` of one bucket are read one after the other, or if wide rows are read
+            backwards.
+        whole: the families that are read as a whole although the query does not need all their cells. This is necessary
+            in an external table, where any cell may be the only cell of a row.
         as_of: the time as of which the rows are read, otherwise None.
-        skipped: the number of items that are skipped by separate scans, which do not read the cells that are needed
-            only for the result. `calls` and `round_trips` contain these scans. 0 for a small offset, and through an
-            index.
+        skipped: the number of items that are skipped by separate scans, which leave out the cells that are needed only
+            for the result. `calls` and `round_trips` include these scans. 0 if the offset is small or an index is read.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Translates a query to the table that its model replaces.
+"""Translates a query for the table of the model that its model replaces.
 
 The fields of that table may have other codecs, and it may have other indexes.
 """
@@ -45,9 +45,9 @@ _ORDERED: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
-    """A query on the objects of a model as they are in the table that the model replaces.
+    """A query that finds the objects of a model in the table that the model replaces.
 
-    Conditions are translated by value. If the codec of a field in that table cannot store a value, no row has the
+    The values in conditions are encoded with the codecs of that table. If a codec cannot store a value, no row has the
     value. An index that the table does not have is not read.
 
     Raises:
@@ -64,7 +64,7 @@ def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
 
 def _field(field: Field, layout: TableSchema) -> Field:
     """The field of the layout with the same name. A computed field that the layout does not declare in the same way is
-    computed from the values that rows of the layout hold.
+    computed from the values in rows of the layout.
     """
     if not isinstance(field, ComputedField):
         return layout.by_name[field.name]
@@ -105,7 +105,7 @@ def _translated(predicate: Predicate, layout: TableSchema) -> Predicate:
 
 
 def _leaf(leaf: Leaf, field: Field, layout: TableSchema) -> Predicate:
-    if field is not layout.by_name.get(field.name):  # a field that only the model computes is in no path of the layout
+    if field is not layout.by_name.get(field.name):  # the layout has no path with a field that only the model computes
         return OnValues(evolve(leaf, field=field), field)
     if field.codec.spec == leaf.field.codec.spec:
         return rebuilt(layout, described(leaf))  # the layout may decode these bytes to another type
@@ -146,7 +146,7 @@ def _stored(field: FieldExpression[Any], values: Sequence[Any]) -> tuple[Any, ..
             stored = field.checked(value)
         except EncodingError:
             continue
-        if stored == value or (is_nan(stored) and is_nan(value)):  # otherwise the codec rounds
+        if stored == value or (is_nan(stored) and is_nan(value)):  # otherwise the codec would round the value
             stored_values.append(stored)
     return tuple(stored_values)
 

@@ -1,10 +1,10 @@
 """Pages and the continuation tokens between them: a token contains the position and query of a page, never an offset.
 
 Before base64, a token consists of: version (1 byte), digest of the query (8), direction (1), number of items before the
-position (8, all ones if the query has no limit or offset for which they are counted), length of the path's name (1),
-the name, the position (an entry or row key, without salt), checksum (4). The direction is 0 for the items after the
-position and 1 for those before it. 2 and 3 mean the same for tokens without a position: 2 starts from the query's first
-item, 3 from its last. With a token key, the whole token is encrypted and authenticated instead of having a checksum.
+position (8; all bits are ones if the query has no limit or offset), length of the path's name (1), the name, the
+position (an entry or row key, without salt), checksum (4). The direction is 0 for the items after the position and 1
+for those before it. Tokens without a position have 2 or 3 instead: with 2 the page starts from the query's first item,
+with 3 from its last. With a token key, the whole token is encrypted and authenticated instead of having a checksum.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Token:
         path: name of the path that was read, `primary` or an index.
         position: the last key of the previous page, or the first key of the next page, without salt; None to start from
             the first or last item of the query.
-        passed: the number of the query's items before the position, or None if no limit or offset counts them.
+        passed: the number of the query's items before the position; None if the query has no limit or offset.
         backwards: whether the token is for the items before the position.
     """
 
@@ -94,7 +94,7 @@ class Seal(Protocol):
 
 
 def digest_of(*parts: object) -> bytes:
-    """A digest of nested tuples of text, bytes and numbers, the same in every process."""
+    """A digest of nested tuples of text, bytes and numbers. It is the same in every process."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=_DIGEST).digest()
 
 
@@ -110,7 +110,8 @@ def encode_token(token: Token, seal: Seal | None = None) -> str:
 
 
 def decode_token(text: str, query: bytes | None, seal: Seal | None = None) -> Token:
-    """Reads a token and checks that it belongs to the query with that digest (None leaves that check to the caller).
+    """Reads a token and checks that it belongs to the query with the digest `query`; with None, the caller does this
+    check.
 
     Raises:
         TokenError: the token is damaged, encrypted with another key, of another version, or belongs to another query.

@@ -1,4 +1,4 @@
-"""The immutable query: describes what to read, built step by step; a session's reader runs it."""
+"""The immutable query, which is built step by step to describe what to read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Source(Protocol):
         ...
 
     def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
-        """At most `size` items after the token `at`, or before it."""
+        """A page of at most `size` items after the token `at`, or before it."""
         ...
 
     def count(self, terms: QueryTerms) -> int:
@@ -66,7 +66,7 @@ class Source(Protocol):
         ...
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The first item for each of these values of some fields, or None."""
+        """The first item for each of these combinations of field values, or None."""
         ...
 
 
@@ -83,7 +83,7 @@ _NAMED_ELSEWHERE = {
     "slice": "limit(n), or page(n) for one page after another",
     "remove": "delete()",
 }
-"""Names from other libraries, each with the corresponding name here."""
+"""Names of query methods in other libraries, each with the corresponding name in this library."""
 
 
 @frozen(eq=False, repr=False)
@@ -163,7 +163,7 @@ class Query(Generic[R_co]):
         return self._of(evolve(self.terms, limit=whole(count, "limit")))
 
     def offset(self, count: int) -> Query[R_co]:
-        """Skips the first `count` items; they are still read, so prefer pages."""
+        """Skips the first `count` items. Skipped items are still read, so prefer pages."""
         return self._of(evolve(self.terms, offset=whole(count, "offset")))
 
     def reversed(self) -> Query[R_co]:
@@ -177,15 +177,15 @@ class Query(Generic[R_co]):
     def after(self, item: object) -> Query[R_co]:
         """Keeps the items after an object in the order of the query.
 
-        This is the order of the key that the query reads, of the table or of an index; `order_by` asserts it. Items
-        that are equal in the fields of `order_by` are ordered by the rest of the key. Fields that the query fixes to
-        one value take no part in the order, so the object's values for them are ignored. If `reversed()` is called
-        before this method, the comparison uses the reversed order; if it is called afterwards, it only reverses the
-        order of the items that are kept. The object need not exist in the store.
+        This is the order of the key that the query reads, which is the key of the table or of an index. `order_by`
+        guarantees a particular order. Items that are equal in the fields of `order_by` are ordered by the rest of the
+        key. Fields that the query fixes to one value take no part in the order, so the object's values for them are
+        ignored. If `reversed()` is called before this method, the comparison uses the reversed order; if it is called
+        afterwards, it only reverses the order of the items that are kept. The object need not exist in the store.
 
         Args:
             item: an object of the model, or a mapping of its field values, or the values of its key in key order. A
-                mapping needs only the fields of the key that is read, without those that the query fixes to one value.
+                mapping needs only the fields of the key that is read, except those that the query fixes to one value.
 
         Raises:
             QueryError: the argument has another type. When the query runs: the argument does not determine a position
@@ -199,11 +199,12 @@ class Query(Generic[R_co]):
         return self._of(evolve(terms, row_bounds=(*terms.row_bounds, row_bound(terms.schema, item, above))))
 
     def order_by(self, *fields: FieldExpression[Any] | Ordering) -> Query[R_co]:
-        """Asserts an order: ascending, or `Model.field.desc()`. Refused with `OrderNotAvailable` if no path gives it.
+        """Requires an order: ascending, or descending with `Model.field.desc()`. If no path has this order,
+        `OrderNotAvailable` is raised when the query runs.
 
         Items that are equal in these fields are ordered by the rest of the key, and finally by the leading fields for
-        which `in_` gives several values, each in the direction of the key. If the order is opposite to the order of the
-        key, these fields are reversed with it. `reversed()` reverses everything.
+        which `in_` names several values. These fields have the direction that they have in the key, or the opposite
+        direction if the required order is opposite to the order of the key. `reversed()` reverses everything.
         """
         if not fields:
             raise QueryError("order_by() takes at least one field.")
@@ -257,18 +258,18 @@ class Query(Generic[R_co]):
     def on_unreadable(
         self, action: Literal["raise", "skip"] | Callable[[DecodingError | IncompleteRow], object]
     ) -> Query[R_co]:
-        """Sets what the query does with a row that it cannot read, because the row's bytes do not fit the model, or
-        because it lacks a required column.
+        """Sets what the query does with rows that it cannot read, because their bytes do not fit the model or a
+        required column is missing.
 
         - `"raise"`, as without this call: the query raises the error of the first such row.
-        - `"skip"`: such rows are left out. `page.skipped` is their number on a page.
-        - a function: such rows are left out too, and the function is called with the error of each. `error.key` is the
-          key of the row. An exception from the function ends the query.
+        - `"skip"`: such rows are left out. `page.skipped` is the number of rows that were left out of a page.
+        - a function: such rows are left out as well, and the function is called with the error of each of them.
+          `error.key` is the key of the row. An exception from the function ends the query.
 
-        Rows that are left out count neither for `limit` and `offset` nor for the size of a page. `count()` and
-        `exists()` leave them out too, and therefore decode all fields that the query returns, not only keys. Fields
-        that the query does not read are not decoded. Rows outside of the key ranges, and rows that the server filters
-        out, are not read, so they are not reported.
+        Rows that are left out do not count for `limit`, `offset` and the size of a page. `count()` and `exists()` leave
+        them out as well, and therefore decode all fields that the query returns, not only keys. Fields that the query
+        does not read are not decoded. Rows outside of the key ranges, and rows that the server filters out, are not
+        read, so they are not reported.
 
         Pages that are read one after another report every row once. A token from a query without this call is valid
         with it. Reads of an index report the row behind each entry, and cannot tell whether that entry is current.
@@ -326,8 +327,8 @@ class Query(Generic[R_co]):
         *more: FieldExpression[Any],
     ) -> Query[tuple[Any, ...]]: ...
     def select(self, *fields: FieldExpression[Any]) -> Query[Any]:
-        """Returns tuples of these fields instead of objects; only their cells (and those that predicates need) are
-        read.
+        """Makes the query return tuples of these fields instead of objects. Only the cells of these fields and those
+        that predicates need are read.
         """
         schema = self.terms.schema
         if not fields:
@@ -340,7 +341,8 @@ class Query(Generic[R_co]):
         return self._of(evolve(self.terms, selection=chosen))
 
     def load(self, *maps: MapExpression[Any, Any] | Mapping[Any, Any]) -> Query[R_co]:
-        """Reads these map columns with the objects, with all entries; map columns that are not loaded are `NotLoaded`.
+        """Reads these map columns, with all entries, together with the objects. Other map columns of the objects are
+        `NotLoaded`.
 
         Raises:
             QueryError: an argument is not a map column, or fields are selected.
@@ -409,22 +411,21 @@ class Query(Generic[R_co]):
         self, fields: Sequence[FieldExpression[Any]], values: Iterable[Sequence[Any]], /
     ) -> list[R_co | None]: ...
     def first_of_each(self, fields: Any, values: Iterable[Any], /) -> list[R_co | None]:
-        """The first item for each value of a field, or None: the result of `where(field == value).first()`, for many
-        values at once.
+        """The first item for each value of a field, or None, as `where(field == value).first()` returns it.
 
-        This takes one short scan for each value and salt bucket; hundreds of them run concurrently. If the order puts
-        the newest items first, the result is the latest item for each value:
+        There is one short scan for each value and salt bucket, and hundreds of scans run concurrently. If the order
+        puts the newest items first, the result is the latest item for each value:
         `order_by(Reading.at.desc()).first_of_each(Reading.metric, metrics)`.
 
         Args:
-            fields: a field, or several. They must be the leading fields of the key of the table or of an index, apart
-                from fields that `where` fixes.
+            fields: one field or several. Together with the fields that `where` fixes, they must be the leading fields
+                of the key of the table or of an index.
             values: values of the field; for several fields, sequences with one value for each. Repeated values are read
                 once.
 
         Raises:
-            QueryError: the fields do not lead any key, or the query has a limit, an offset, `before()` or `after()`, or
-                is a partition.
+            QueryError: the fields are not the leading ones of any key; or the query has a limit, an offset, `before()`
+                or `after()`, or is a partition.
             EncodingError: a value is not valid for its field.
         """
         terms = self.terms
@@ -457,13 +458,15 @@ class Query(Generic[R_co]):
     def exists(self) -> bool:
         """Whether there is at least one item."""
         at_most = 1 if self.terms.limit is None else min(self.terms.limit, 1)
-        if self.terms.on_unreadable is not None:  # only a read of the whole object shows whether it can be read
+        if self.terms.on_unreadable is not None:  # the whole object must be read to find out whether it can be read
             return next(iter(self._of(evolve(self.terms, limit=at_most))), None) is not None
         # Selecting nothing reads only the cells that predicates and existence need.
         return next(iter(self._of(evolve(self.terms, selection=(), limit=at_most))), None) is not None
 
     def count(self) -> int:
-        """The number of items; only keys are read if they suffice, and no rows are kept in memory."""
+        """The number of items. If keys are enough to count the items, only keys are read. No rows are kept in
+        memory.
+        """
         return self._source.count(self.terms)
 
     def delete(self, *, batch_size: int = 1000, progress: Callable[[int], object] | None = None) -> int:
@@ -480,17 +483,17 @@ class Query(Generic[R_co]):
             progress: called with the number of objects deleted so far, after each page.
 
         Raises:
-            PartialWrite: an error occurred after something was deleted; `deleted` objects are certainly deleted.
-            QueryError: the query selects fields, reads as of a time, or has `on_unreadable("skip")`: rows are kept only
-                if a function is called for them.
-            DecodingError: the key of a row, or a field that a condition compares, cannot be read. Other fields are
-                not decoded, so their damage does not keep a row from being deleted. With a function in `on_unreadable`
-                whole objects are read, and every row that cannot be read is kept.
+            PartialWrite: an error occurred after something was deleted. At least `deleted` objects were deleted.
+            QueryError: the query selects fields, reads as of a time, or has `on_unreadable("skip")`. To keep rows that
+                cannot be read, give `on_unreadable` a function.
+            DecodingError: the key of a row, or a field that a condition compares, cannot be read. Other fields are not
+                decoded, so a row is deleted even if they are damaged. With a function in `on_unreadable` whole objects
+                are read, and every row that cannot be read is kept.
         """
         return self._source.delete(self.terms, whole(batch_size, "batch_size", 1), progress)
 
     def page(self, size: int, after: str | None = None, *, before: str | None = None) -> Page[R_co]:
-        """One page: the first one, the one after a page, or the one before a page.
+        """Returns the first page, the page after another one, or the page before another one.
 
         Args:
             size: the maximum number of items on the page.
@@ -509,8 +512,8 @@ class Query(Generic[R_co]):
         return self._source.explain(self.terms)
 
     def partitions(self, count: int) -> list[QueryPartition[R_co]]:
-        """At most `count` partitions, which together contain each item once; `Session.read_partition` reads one, in any
-        process.
+        """Divides the query into at most `count` partitions, which together contain each item once.
+        `Session.read_partition` reads a partition, in any process.
 
         The partitions are cut along the boundaries of regions (and so of salt buckets, if the table is split by them)
         and of the key ranges of an `in_`. If this makes fewer than `count` ranges, there are fewer partitions.

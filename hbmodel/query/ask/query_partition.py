@@ -1,4 +1,6 @@
-"""Partitions of a query, which another process can read: they consist of bytes, names and a reference to the class."""
+"""Partitions of a query, which another process can read because they consist of bytes, names and a reference to the
+class.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,15 @@ COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 
 @frozen
 class QueryPartition(Generic[R_co]):
-    """A part of a query that `Query.partitions` returns; `Session.read_partition` makes a query of it, in any process.
+    """A part of a query, as returned by `Query.partitions`. `Session.read_partition` makes a query of it, in any
+    process.
 
-    It can be pickled: the model is pickled as a reference to its class, fields as names, values as bytes.
+    A partition can be pickled. Then it contains the model as a reference to the class, fields as names, and values as
+    bytes.
 
     Attributes:
         model: the class of the model.
-        layout: digest of the table's and the index's layout, which must be the same in the process that reads the
+        layout: digest of the layouts of the table and the index. It must be the same in the process that reads the
             partition.
         path: the path to read, `primary` or the name of an index.
         table: the table of the path.
@@ -68,12 +72,14 @@ class QueryPartition(Generic[R_co]):
 
 
 def _unpickled(model: type[Any], table: str | None, *rest: Any) -> QueryPartition[Any]:
-    """A partition of a model. A model from `with_table` is made again, because pickle cannot find its class by name."""
+    """Makes the partition from its pickled values. A model from `with_table` is made again, because pickle cannot find
+    its class by name.
+    """
     return QueryPartition(model if table is None else with_table(model, table), *rest)
 
 
 def layout_digest(schema: TableSchema, path: str) -> bytes:
-    """A digest of the layout of rows and entries, the same in every process with the same declarations."""
+    """A digest of the layout of rows and entries. It is the same in every process with the same declarations."""
     specs = [schema.layout_spec, None if path == PRIMARY else schema.index(path).spec]
     return digest_of(schema.table, schema.family, json.dumps(specs, sort_keys=True))
 

@@ -14,7 +14,7 @@ from hbmodel.mapping.schema import TableSchema
 
 @frozen(eq=False)
 class RowBound:
-    """An object that a query's items are compared with.
+    """An object with which a query's items are compared.
 
     Attributes:
         values: field values by name: all stored fields of an object, or the given values.

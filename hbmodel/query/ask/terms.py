@@ -1,4 +1,4 @@
-"""What a query asks for, in the form that the modules that plan and run queries read."""
+"""The terms of a query, from which it is planned and run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hbmodel.query.ask.row_bounds import RowBound
 
 @frozen(eq=False, repr=False)
 class QueryTerms:
-    """What a query asks for. `Query` builds the terms; plans and caches of plans refer to them by identity.
+    """What a query asks for. `Query` builds the terms. Plans and caches compare terms by identity, not by value.
 
     Attributes:
         predicate: the condition that items satisfy, or None.
-        ordering: the order of the items that `order_by` asserts.
+        ordering: the order of the items that `order_by` requires.
         backwards: whether the order is reversed.
         limit: the maximum number of items, or None.
         offset: the number of items that are skipped at the start.

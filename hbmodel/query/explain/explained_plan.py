@@ -1,4 +1,4 @@
-"""Explains a plan: the table that it reads, and the calls that it needs."""
+"""Makes the result of `explain()` from a plan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def explain(
         plan: the plan.
         one_call_scans: whether a scan of the store is one call (see `Capabilities`).
         states: the states of the declared indexes, by name.
-        lease: seconds after which a session notices that a state has changed.
+        lease: seconds after which a session notices that the state of an index has changed.
         one_call_gets: whether one call of the store can read different columns of each row.
         skips: whether the items that the query skips are read first, by separate scans.
     """
@@ -99,20 +99,22 @@ def _server(plan: Plan, slices: Slices | None) -> str | None:
 
 
 def _whole(plan: Plan) -> list[str]:
-    """The families that are read whole to see which rows exist."""
+    """The families that are read as a whole to find out which rows exist."""
     reads_rows = bool(plan.buckets) and plan.covering is None and plan.reader.whole_families
     return [family.decode() for family in plan.terms.schema.family_names] if reads_rows else []
 
 
 def _limit(plan: Plan, skipped: int) -> int | None:
-    """The number of rows at which the last scan of each bucket ends, or None if the limit does not end scans."""
+    """The number of rows after which the query's limit ends the last scan of each bucket; None if the limit does not
+    end scans.
+    """
     terms = plan.terms
     ends = plan.match.open and plan.limited and plan.buckets
     return terms.offset - skipped + terms.limit if terms.limit is not None and ends else None
 
 
 def _covering(plan: Plan) -> Covering | None:
-    """Whether the entries of a plan's covering index answer its query: a value of `Explanation.covering`."""
+    """The value of `Explanation.covering` for a plan."""
     index = plan.path.index
     if index is None or not index.covers:
         return None

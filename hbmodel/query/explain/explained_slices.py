@@ -1,5 +1,5 @@
-"""The part of `explain()` for wide models: the slices of rows that a plan reads, described by field values, and the
-number of calls.
+"""The part of `explain()` for wide models, which describes the slices of rows that a plan reads by field values, and
+counts calls.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from hbmodel.store.wide.intervals import EVERY_COLUMN, within
 from hbmodel.store.wide.slices import SliceScan
 
 RANGES_OF_COLUMNS = "ranges of columns, pages of cells"
-"""How HBase filters wide rows: its value filters test rows, not the objects in them."""
+"""The description of the server's filter for wide rows. HBase's value filters test whole rows and not the objects in
+them, so they are not used.
+"""
 
 _BACKWARDS_BY_KEYS = 3
-"""The number of scans until the first item if rows are searched before their objects: one for the rows, one for the
-key of the last object, and one for the object itself.
+"""The number of scans until the first item if the keys of rows are read first: one for the rows, one for the key of the
+last object, and one for the object itself.
 """
 
 
@@ -60,9 +62,10 @@ def calls_of_gets(plan: Plan, one_call_gets: bool) -> int:
     """The number of calls that read the first objects of a wide model by their keys.
 
     Args:
-        plan: the plan; it does not contain the objects that an index leads to, so for an index one object is counted.
-        one_call_gets: whether one call can read different columns of each row. Otherwise a call reads the same columns
-            of several rows, and a scan reads an object whose columns are not named.
+        plan: the plan. If it reads an index, it does not contain the objects that the entries lead to, so one object is
+            counted.
+        one_call_gets: whether one call can read different columns of each row. If not, one call reads the same columns
+            of several rows, and an object whose columns are not named is read by a scan.
     """
     schema, wide = plan.terms.schema, plan.terms.schema.wide
     whole = not all(b":" in column for column in plan.reader.columns_of_gets)

@@ -1,1 +1,1 @@
-"""From the terms of a query to its plan: the path, the key ranges and the filters."""
+"""Makes the plan of a query from its terms, with the path, the key ranges and the filters."""

@@ -15,7 +15,7 @@ from hbmodel.query.match.plan import Plan
 
 
 def within_bounds(plan: Plan, path_backwards: bool) -> Plan:
-    """A plan, restricted to the bounds of its query.
+    """The plan, restricted to the bounds of its query.
 
     Args:
         plan: the plan to read the query.
@@ -34,8 +34,8 @@ def within_bounds(plan: Plan, path_backwards: bool) -> Plan:
 
 
 def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
-    """The position of an object in the order of a plan. For an object under a random salt, it is after or before all
-    copies of the object.
+    """The position of an object in the order of a plan. Under a random salt, the position is above or below all copies
+    of the object.
     """
     layout = plan.path.layout
     parts: list[bytes] = []
@@ -43,7 +43,7 @@ def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
     for at, name in enumerate(layout.names):
         part = _part(plan, at)
         wanted = plan.match.values_at(layout, at, consumed=part is None or part.has_one_value)
-        if wanted is not None and len(wanted) == 1:  # every item has this value, so the object's value does not matter
+        if wanted is not None and len(wanted) == 1:  # all items have this value, so the object's value is ignored
             parts.append(wanted[0])
             continue
         values = _values(plan, bound.values, at)
@@ -71,7 +71,9 @@ def _part(plan: Plan, at: int) -> IndexPart | None:
 
 
 def _values(plan: Plan, given: Mapping[str, Any], at: int) -> Sequence[Any] | None:
-    """The values of an object at a position of a path's key: several in an index of a collection, None if unknown."""
+    """The values of an object at position `at` of the path's key; None if they are unknown. In an index of a collection
+    there may be several.
+    """
     schema, part = plan.reader.schema, _part(plan, at)
     name = plan.path.layout.names[at]
     if part is not None and not part.is_field and part.reads <= given.keys():
@@ -80,7 +82,7 @@ def _values(plan: Plan, given: Mapping[str, Any], at: int) -> Sequence[Any] | No
 
 
 def _first(plan: Plan, at: int, values: Sequence[bytes] | None, packed: Sequence[bytes]) -> bytes:
-    """The bytes of the entry through which the query finds the object: the first entry that matches."""
+    """The object's bytes in the entry through which the query finds it, which is the first entry that matches."""
     first = min(packed if values is None or len(packed) == 1 else set(packed) & set(values), default=None)
     if first is None:
         raise QueryError(

@@ -1,4 +1,4 @@
-"""Column ranges of wide rows: the columns to read of each row, given the conditions on column fields."""
+"""Finds the columns to read in each row of a wide model from the conditions on column fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from hbmodel.store.ranges import KeyRange, merge_ranges
 from hbmodel.store.wide.intervals import Interval
 
 MAX_COLUMN_RANGES = 100
-"""The maximum number of column ranges in one row, since HBase compares each cell with every one of them."""
+"""The maximum number of column ranges in one row. There is a limit because HBase compares each cell with all of
+them.
+"""
 
 
 @frozen(eq=False)
@@ -40,8 +42,8 @@ class ColumnRanges:
 
 
 def column_ranges(schema: TableSchema, key_conditions: KeyConditions) -> ColumnRanges | None:
-    """The ranges of columns that match the conditions in each row; None if key ranges are just as narrow, or if no
-    column is excluded.
+    """The ranges of columns that can match the conditions in each row. None if no column is excluded, or if the key
+    ranges already exclude as much.
 
     Column ranges are needed if a field of the row key is not fixed, so that key ranges cannot bound the fields after
     it, or if the conditions leave several ranges of one row. The conditions must be matched with the primary key.
@@ -76,11 +78,11 @@ def column_ranges(schema: TableSchema, key_conditions: KeyConditions) -> ColumnR
 def _matched(
     layout: ObjectKeyLayout, columns: KeyLayout, schema: TableSchema, key_conditions: KeyConditions
 ) -> KeyConditions:
-    """How the conditions match the column fields alone."""
+    """Matches the conditions with the column fields only."""
     if layout.halves is None:
         return match(columns, key_conditions.conditions, schema.by_name, MAX_COLUMN_RANGES)
-    # Conditions on a time bound its offset within the bucket, and so the range of columns. They are still tested on
-    # what is read, because the bucket is not fixed.
+    # Conditions on a time bound its offset within the bucket, and therefore the range of columns. The bucket is not
+    # fixed, so the conditions are still tested on each object.
     name = layout.halves.of.name
     own = [c.on_entry for c in key_conditions.conditions if c.on_entry.names() == {name}]
     values = values_left(own, name)
@@ -93,7 +95,9 @@ def _matched(
 
 
 def _offsets(layout: ObjectKeyLayout, bounds: Bounds | None) -> Bounds | None:
-    """Turns bounds on a split time into bounds on its offset; None unless both bounds are times in one bucket."""
+    """Turns bounds on a split time into bounds on its offset. None if the bounds are not two times in the same
+    bucket.
+    """
     assert layout.halves is not None
     if bounds is None or bounds.low is UNSET or bounds.high is UNSET:
         return None

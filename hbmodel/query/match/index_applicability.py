@@ -1,5 +1,5 @@
-"""Decides whether an index has an entry for every row that satisfies a query; some indexes have entries for only some
-rows.
+"""Decides whether an index has an entry for every row that satisfies a query, since some indexes contain only some of
+the rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Fit:
 def fit(index: Index | None, predicates: Sequence[Predicate]) -> Fit | None:
     """Matches predicates, which must all hold, with an index; None if rows without entries may satisfy them.
 
-    Without an index the predicates are for the primary table, which contains every row.
+    If `index` is None, the predicates are matched with the primary table, which contains every row.
     """
     if index is None:
         return Fit([Condition(predicate, predicate) for predicate in predicates])
@@ -44,8 +44,8 @@ def fit(index: Index | None, predicates: Sequence[Predicate]) -> Fit | None:
 
 
 def misfit(index: Index | None, predicates: Sequence[Predicate]) -> str | None:
-    """Describes, without values, the conditions that a query must add for the index to answer it; None if there are
-    none.
+    """Describes, without values, the conditions that must be added to a query so that the index can answer it. None if
+    no conditions are missing.
     """
     if index is None or fit(index, predicates) is not None:
         return None
@@ -58,11 +58,13 @@ def misfit(index: Index | None, predicates: Sequence[Predicate]) -> str | None:
 
 
 def implied(condition: Predicate, predicates: Sequence[Predicate]) -> bool:
-    """Whether predicates that must all hold imply a condition, as far as this is easy to see.
+    """Whether predicates that must all hold imply a condition. False does not mean that they do not: only simple cases
+    are recognised.
 
-    They do if the condition is one of the predicates, or is an `|` and they imply one of its parts. They also do if one
-    of the predicates is an `|`, and each of its parts implies the condition. For a condition on a single field, it is
-    enough that the predicates on this field allow only values that satisfy the condition.
+    They do if the condition is one of the predicates. If the condition is an `|`, it is enough that they imply one of
+    its parts. If one of the predicates is an `|`, it is enough that each of its parts implies the condition. If the
+    condition is on a single field, it is enough that the predicates on this field allow only values that satisfy the
+    condition.
     """
     said = condition.canonical()
     if any(predicate.canonical() == said for predicate in predicates):
@@ -105,7 +107,7 @@ def _within(narrow: Predicate, wide: Predicate) -> bool:
         return False
     if narrow.operator[0] not in "<>":
         return False
-    # If both bounds have the same value, they can differ only in whether they include it.
+    # If both bounds have the same value, they can differ only in whether they include this value.
     key = wide.field.codec.order_key
     mine, theirs = key(narrow.value), key(wide.value)
     if mine == theirs:

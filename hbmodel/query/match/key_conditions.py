@@ -1,4 +1,6 @@
-"""How the conditions of a query match the fields of a key: fixed leading fields, then bounds on the next one."""
+"""Matches the conditions of a query with the fields of a key, which gives fixed leading fields and bounds on the next
+field.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class KeyPiece:
     """A range of keys that can match a query.
 
     Attributes:
-        parts: the bytes of the leading fields that all its keys have in common.
+        parts: the bytes of the leading fields that are the same in all keys of the range.
         range: the range of keys, without salt.
         bounded: whether the range bounds the field after `parts`.
     """
@@ -37,18 +39,17 @@ class KeyConditions:
     """The conditions of a query on the leading fields of one key.
 
     Attributes:
-        parts: for each fixed leading field, its possible values, packed and in key order. There are no values if the
-            conditions on the field contradict each other.
+        parts: for each fixed leading field, its possible values, packed and in key order; empty if the conditions on
+            the field contradict each other.
         bounds: the bounds on the field after the fixed ones, or None; always None if there are pieces.
         conditions: all conditions of the query, with their meaning for the key.
-        consumed: the predicates of the query that need no further test: the keys, or the choice of the index, already
+        consumed: the predicates of the query that need no further test, because the keys, or the choice of the index,
             enforce them exactly.
         unordered: name of the field after the fixed ones, if the query bounds it but its bytes do not keep its order.
-        excess: name of the field after the fixed ones, if the only reason why it is not fixed is that its values would
-            give too many key ranges.
+        excess: name of the field after the fixed ones, if it could be fixed but its values would lead to too many key
+            ranges.
         narrowed: whether the keys belong to an index that contains only some of the rows.
-        pieces: the ranges of keys; None if `parts` and `bounds` describe them, with one range for each combination of
-            parts.
+        pieces: the ranges of keys; None if there is one range for each combination of `parts`, with the same `bounds`.
     """
 
     parts: Sequence[Sequence[bytes]]
@@ -85,12 +86,12 @@ class KeyConditions:
         return len(self.parts) == len(layout.names)
 
     def values_at(self, layout: KeyLayout, at: int, *, consumed: bool = True) -> Sequence[bytes] | None:
-        """The possible packed values of the field at position `at` of the key, which need not be a leading one, in key
-        order; None if no equality names them.
+        """The possible packed values, in key order, of the field at position `at` of the key, which need not be a
+        leading field. None if no equality names its values.
 
         Args:
-            consumed: whether predicates in `consumed` count too. No key is tested against these predicates. So if a row
-                has several entries, these predicates do not determine which of them the query finds.
+            consumed: whether predicates in `consumed` are used as well. Keys are not tested against these predicates.
+                So if a row has several entries, these predicates do not decide which of the entries the query finds.
         """
         if at < len(self.parts):
             return self.parts[at]
@@ -100,7 +101,9 @@ class KeyConditions:
         return _packed(layout, at, own)
 
     def all_pieces(self, layout: KeyLayout) -> Iterable[KeyPiece]:
-        """The ranges of keys: the pieces, or else one range for each combination of parts. Some may be empty."""
+        """The ranges of keys: `pieces` or, if it is None, one range for each combination of `parts`. Some ranges may be
+        empty.
+        """
         if self.pieces is not None:
             return self.pieces
         combined = itertools.product(*self.parts)
@@ -114,11 +117,11 @@ def match(
     max_ranges: int,
     leading: Sequence[Sequence[bytes]] = (),
 ) -> KeyConditions:
-    """Matches conditions that must all hold with the fields of `layout`, starting with the first.
+    """Matches conditions with the fields of `layout`, starting with the first field. All conditions must hold.
 
     Args:
-        max_ranges: the maximum number of ranges, which is the number of combinations of values of the fixed fields.
-        leading: the values of the first fields, if they are known already.
+        max_ranges: the maximum number of ranges. There is one range for each combination of values of the fixed fields.
+        leading: the values of the first fields, if they are already known.
     """
     matched = KeyConditions(leading, None, conditions, [])
     ranges = math.prod(max(len(values), 1) for values in leading)
@@ -130,7 +133,7 @@ def match(
         if ranges * len(packed) > max_ranges:
             return _bounded(layout, at, own, operands[name], evolve(matched, excess=name))
         ranges *= max(len(packed), 1)
-        # keys that begin with the bytes of such a value may have longer values, so the values are tested
+        # keys that begin with the bytes of such a value may contain a longer value, so the condition is still tested
         enforced = [c.asked for c in own] if layout.fields[at].codec.delimited else []
         matched = evolve(matched, parts=[*matched.parts, packed], consumed=[*matched.consumed, *enforced])
     return matched
@@ -143,7 +146,7 @@ def _packed(layout: KeyLayout, at: int, own: Sequence[Condition]) -> Sequence[by
     values = values_left([c.on_entry for c in own], layout.names[at])
     if values is None:
         return None
-    none = layout.fields[at].nullable  # if an index excludes None here, other conditions of the query exclude it too
+    none = layout.fields[at].nullable  # if the index excludes None here, other conditions of the query do so as well
     return sorted({layout.pack_field(at, value) for value in values if value is not None or none})
 
 
@@ -167,18 +170,18 @@ def _bounded(
     if bounds is not None:
         try:
             layout.range_of([b""] * at, bounds)
-        except QueryError:  # the bytes do not keep the order of the values, or cannot be searched by this prefix
+        except QueryError:  # the bytes do not sort like the values, or cannot be searched by this prefix
             return evolve(matched, unordered=field.name)
     return evolve(matched, bounds=bounds, consumed=(*matched.consumed, *settled))
 
 
 _BOUNDLESS = {False: ((),), True: ((None,),)}
-"""The lists of values for which `~in_` excludes nothing but None, keyed by whether the field is nullable."""
+"""The lists of values with which `~in_` excludes only None, by whether the field is nullable."""
 
 
 def bounds_of(own: Sequence[Predicate], field: Field) -> tuple[Bounds | None, list[Predicate]]:
-    """The tightest bounds of comparisons, a prefix or `~is_(None)` on a field, and the predicates that they enforce
-    exactly.
+    """The tightest bounds that follow from comparisons, a prefix or `~is_(None)` on a field, and the predicates that
+    these bounds enforce exactly.
     """
     low: Comparison | None = None
     high: Comparison | None = None
@@ -195,7 +198,7 @@ def bounds_of(own: Sequence[Predicate], field: Field) -> tuple[Bounds | None, li
             if high is None or (key(p.value), p.operator == "<=") < (key(high.value), high.operator == "<="):
                 high = p
         elif isinstance(p, StartsWith):
-            if not p.prefix:  # this only says that the value is not None
+            if not p.prefix:  # an empty prefix only excludes None
                 settled.append(p)
             elif prefix is None or len(p.prefix) > len(prefix.prefix):
                 prefix = p

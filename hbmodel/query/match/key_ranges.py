@@ -1,5 +1,5 @@
-"""For each salt bucket, the ranges of keys that can match a query, and the rows to get if the query gives the whole
-key.
+"""Computes the ranges of keys in each salt bucket that can match a query, or the rows to get if the query fixes the
+whole key.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def buckets_and_rows(
     """Returns the buckets with the ranges that can contain a match, and the rows to get (None if rows are scanned).
 
     Args:
-        columns: the columns to read of each row; None if the key ranges alone exclude as much.
+        columns: the columns to read in each row; None if the key ranges alone exclude as much.
         backwards: whether the path is read from its last key to its first.
-        order: the order in which the ranges of several values of leading fields are merged, or None.
+        order: the order in which ranges are merged if leading fields have several values, or None.
     """
     if columns is not None and not columns.ranges:
         gathered: Mapping[tuple[int, bytes], list[KeyRange]] = {}
@@ -43,7 +43,7 @@ def buckets_and_rows(
         )
     rows = None
     if path.index is None and matched.complete(path.layout):
-        # No row has a key that HBase cannot store, and a get of such a key would be an error.
+        # There is no row whose key HBase cannot store, and reading such a key would be an error.
         keys = [r.start for ranges in gathered.values() for r in ranges if _can_be(schema, r.start)]
         rows = sorted(
             keys, key=path.position if order is None else lambda row: order.key(path.position(row)), reverse=backwards
@@ -67,7 +67,7 @@ def only_range(
     salt, that can contain a match.
 
     Returns:
-        The function; None if there may be several ranges for such values, or if rows are read by get and not scanned.
+        The function. None if there may be several ranges for such values, or if rows are read by get instead of a scan.
     """
     layout, salt, bounds = path.layout, path.salt, matched.bounds
     if (
@@ -96,14 +96,14 @@ def located(path: Path, fixed: Sequence[str]) -> bool:
 
 
 def scans_of(path: Path, matched: KeyConditions) -> int:
-    """The number of ranges that the pieces of a key give in all buckets together; 0 if there are no pieces."""
+    """The number of ranges in all buckets that result from the pieces of the match; 0 if there are no pieces."""
     names = path.layout.names
     depths = Counter(len(piece.parts) for piece in matched.pieces or ())
     return sum(count * (1 if located(path, names[:depth]) else path.salt.buckets) for depth, count in depths.items())
 
 
 def _of_rows(schema: TableSchema, matched: KeyConditions) -> KeyConditions:
-    """Only the conditions on the fields of the row key; the column ranges express the others."""
+    """The match, restricted to the fields of the row key. The column ranges enforce the other conditions."""
     rows = schema.layout.rows if isinstance(schema.layout, ObjectKeyLayout) else 0
     return matched if len(matched.parts) < rows else evolve(matched, parts=matched.parts[:rows], bounds=None)
 

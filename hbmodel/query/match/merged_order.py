@@ -1,8 +1,9 @@
-"""The order of a path, or of merged scans: "two users, newest first" reads each user's rows in a separate scan.
+"""Decides how a path must be read to have the order of a query, which may need merged scans: "two users, newest first"
+reads each user's rows in a separate scan.
 
 If leading fields of a key have several values, the rows of each combination of values are sorted by their other fields.
-The scans of the combinations are merged by these other fields, as the scans of salt buckets are merged. This gives an
-order that the table itself does not have.
+The scans of the combinations are merged by these other fields, as the scans of salt buckets are merged. So the result
+has an order that the table itself does not have.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from hbmodel.query.match.key_conditions import KeyConditions
 from hbmodel.store.ranges import KeyRange, key_successor
 
 KeyPlace = bytes | tuple[bytes, bytes]
-"""The sort key of a key: the key without its salt or, if runs are merged, its fields in another order."""
+"""A value by which keys are sorted: the key without its salt or, if runs are merged, the key's fields in a different
+order.
+"""
 
 MAX_MERGED = 1_000
 """The maximum number of scans that are merged, over all buckets and combinations of values."""
@@ -28,7 +31,7 @@ MAX_MERGED = 1_000
 
 @frozen
 class Direction:
-    """How a path is read so that it gives an order.
+    """How a path is read so that its rows have a required order.
 
     Attributes:
         backwards: whether the path is read from its last key to its first.
@@ -46,11 +49,12 @@ def direction(
     never_none: Set[str],
     each: Set[str] = frozenset(),
 ) -> Direction | None:
-    """How a path must be read to give an order; None if it cannot give the order.
+    """How a path must be read so that its rows have a required order; None if this is not possible.
 
-    A field that the query fixes to one value may be anywhere in the order, or be omitted. A field that it fixes to
-    several values may be omitted if their ranges are merged. None sorts before every value, or after every value if the
-    order is descending. Fields in `never_none` are never None. Fields in `each` count as fixed to one value.
+    A field that the query fixes to one value may be at any place of the order, or be left out. A field that the query
+    fixes to several values may be left out if the ranges of these values are merged. None sorts before every value, or
+    after every value if the order is descending. Fields in `never_none` have no None in the result. Fields in `each`
+    count as fixed to one value.
     """
     if not ordering:
         return Direction(False)
@@ -63,7 +67,7 @@ def direction(
         at = next(free, None)
         while at is not None and layout.names[at] != part.field.name and at < len(matched.parts):
             if not layout.fields[at].codec.delimited:
-                return None  # the keys of one value may lie between keys of another value
+                return None  # the keys with one value may lie between keys with another value
             merged.append(at)
             at = next(free, None)
         order = None if at is None else layout.order_of(at)
@@ -75,12 +79,12 @@ def direction(
         backwards = opposite
         declared = layout.fields[at]
         if declared.nullable and declared.name not in never_none and declared.desc == (order == "ascending"):
-            return None  # None is placed by the direction of the field, but the codec reverses the values
+            return None  # the direction of the field decides where None is, but the codec reverses the values
     return Direction(bool(backwards), tuple(merged))
 
 
 def combinations(matched: KeyConditions, positions: Sequence[int]) -> int:
-    """The number of combinations of values that the fields at some positions of a key have; all of them are fixed."""
+    """The number of combinations of values of the fields at some positions of a key. All these fields are fixed."""
     if matched.pieces is not None:
         return len({tuple(piece.parts[at] for at in positions) for piece in matched.pieces})
     return math.prod(len(matched.parts[at]) for at in positions)
@@ -88,12 +92,12 @@ def combinations(matched: KeyConditions, positions: Sequence[int]) -> int:
 
 @frozen(eq=False)
 class MergedOrder:
-    """The order in which runs of keys are merged: some leading fields come last in it, after all other fields.
+    """The order in which runs of keys are merged, in which some leading fields of the key come after all other fields.
 
     Attributes:
         merged: positions of the fields that come last, in key order.
-        runs: maps the first bytes that all keys of a run have in common to two parts of these bytes: the bytes of the
-            fields that come first in the order, and the bytes of the fields that come last.
+        runs: the runs, by the bytes with which all keys of a run begin. The value of each is these bytes in two parts:
+            those of the fields that come first in the order, and those of the fields that come last.
     """
 
     merged: Sequence[int]
@@ -101,7 +105,7 @@ class MergedOrder:
 
     @classmethod
     def of(cls, layout: KeyLayout, matched: KeyConditions, merged: Sequence[int]) -> MergedOrder | None:
-        """The merged order of the key ranges that the conditions give; None if no field is merged."""
+        """The merged order of the key ranges of a match; None if no field is merged."""
         if not merged:
             return None
         order = cls(merged, {})
@@ -110,11 +114,11 @@ class MergedOrder:
 
     @property
     def cut(self) -> int:
-        """The number of leading fields that all keys of a run have in common."""
+        """The number of leading fields that have the same values in all keys of a run."""
         return self.merged[-1] + 1
 
     def place(self, parts: Sequence[bytes]) -> tuple[bytes, bytes]:
-        """The sort key of a key with these fields; the key need not belong to a run."""
+        """The sort key of a key that consists of these fields. The key need not belong to a run."""
         return b"".join(part for at, part in enumerate(parts) if at not in self.merged), b"".join(
             parts[at] for at in self.merged
         )
@@ -127,7 +131,7 @@ class MergedOrder:
         """The sort key of a key that is given without its salt.
 
         Raises:
-            TokenError: the key is in none of the runs, which only happens for an altered token.
+            TokenError: the key is in none of the runs, which only happens if a token was altered.
         """
         for length in self._lengths:
             run = self.runs.get(position[:length])
@@ -142,7 +146,7 @@ class MergedOrder:
 
         Args:
             prefix: the salt prefix of the keys.
-            lead: the bytes after the salt with which all keys of the run begin.
+            lead: the bytes with which all keys of the run begin after the salt.
             place: a sort key, as `key` returns it.
             above: whether to return the part above the place.
         """

@@ -1,10 +1,10 @@
-"""Key ranges of trees of `&` and `|`: the union of the ranges of their branches, found field by field.
+"""Finds the key ranges of trees of `&` and `|` field by field; they are the union of the ranges of the branches.
 
-A tree is not multiplied out. Its conditions on the first field of the key divide the values of the field into points,
-which are the values that equalities name, and the intervals between them. For each point and each interval, a smaller
-tree of conditions on the following fields is left. Under each point, the next field is divided in the same way. So the
-keyset predicate `(a > 1) | ((a == 1) & (b < 2))` becomes the interval above 1 and, under the point 1, the interval of
-`b` below 2.
+A tree is not expanded into a union of simple conditions. The conditions on the first field of the key divide the values
+of this field into points, which are the values that equalities name, and the intervals between them. For each point and
+each interval, a smaller tree of conditions on the following fields is left. For each point, the next field is divided
+in the same way. So the keyset predicate `(a > 1) | ((a == 1) & (b < 2))` becomes the interval above 1 and, under the
+point 1, the interval of `b` below 2.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hbmodel.query.match.value_segments import EVERY, Left, Segment, all_of, any
 from hbmodel.store.ranges import KeyRange, merge_ranges, prefix_successor
 
 MAX_CONDITIONS = 1_000
-"""The maximum number of conditions with which trees are considered. If a query has more, only its predicates outside
+"""The maximum number of conditions of a query whose trees are used. If a query has more, only its predicates outside
 `|` bound the key.
 """
 
@@ -43,7 +43,7 @@ def refined(layout: KeyLayout, matched: KeyConditions, limit: int) -> KeyConditi
     if not any(isinstance(c.on_entry, And | Or | Not) and c.on_entry.names() & reach for c in matched.conditions):
         return matched
     if not all(key_field.codec.delimited for key_field in layout.fields):
-        return matched  # the ranges of different values overlap
+        return matched  # the ranges of different values would overlap
     conditions = [_without_not(c.on_entry) for c in matched.conditions]
     if not any(isinstance(c, And | Or) for c in conditions) or sum(map(_size, conditions)) > MAX_CONDITIONS:
         return matched
@@ -53,7 +53,7 @@ def refined(layout: KeyLayout, matched: KeyConditions, limit: int) -> KeyConditi
     consumed = [c.asked for at, c in enumerate(matched.conditions) if all(left[at] is True for left in roots)]
     depth = min((len(piece.parts) for piece in pieces), default=0)
     if pieces and depth < len(matched.parts):
-        return matched  # ranges were joined because there were too many: the single predicates fix more fields
+        return matched  # there were too many ranges, so they were joined; the single predicates fix more fields
     parts = [sorted({piece.parts[at] for piece in pieces}) for at in range(depth)] if pieces else [[]]
     refinement = evolve(matched, parts=parts, bounds=None, pieces=pieces, consumed=consumed, excess=None)
     if matched.unordered in layout.names[:depth]:
@@ -65,7 +65,9 @@ def refined(layout: KeyLayout, matched: KeyConditions, limit: int) -> KeyConditi
 
 
 def _without_not(predicate: Predicate) -> Predicate:
-    """The same tree with negations only at single conditions; negated comparisons become the opposite comparisons."""
+    """An equivalent tree in which only single conditions are negated, and in which negated comparisons are replaced by
+    the opposite comparisons.
+    """
     match predicate:
         case And(parts):
             return And(tuple(_without_not(part) for part in parts))
@@ -97,7 +99,7 @@ def _size(predicate: Predicate) -> int:
 
 @frozen(eq=False)
 class _Prefix:
-    """Leading fields that are fixed, and the conditions left to check on the fields after them."""
+    """Fixed leading fields, and the remaining conditions on the fields after them."""
 
     parts: tuple[bytes, ...]
     left: tuple[Left, ...]
@@ -106,8 +108,8 @@ class _Prefix:
 def _pieces(
     layout: KeyLayout, conditions: Sequence[Predicate], limit: int
 ) -> tuple[list[tuple[Left, ...]], list[KeyPiece]] | tuple[list[tuple[Left, ...]], None]:
-    """Returns the conditions left in each range of keys, and the ranges; None instead of the ranges if the first field
-    alone needs too many.
+    """Returns the conditions that remain in each range of keys, and the ranges. Instead of the ranges, returns None if
+    the first field alone needs too many of them.
     """
     prefixes = [_Prefix((), tuple(conditions))]
     pieces: list[KeyPiece] = []
@@ -151,7 +153,7 @@ class _Level:
 
     Attributes:
         segments: the values that no condition excludes, sorted and disjoint.
-        points: the bytes of the values that equalities name, by the range of each value.
+        points: the bytes of the values that equalities name, by the range of their keys.
         hull: one segment that contains all segments; none if there are no segments.
     """
 
@@ -161,7 +163,7 @@ class _Level:
 
     @classmethod
     def of(cls, layout: KeyLayout, at: int, left: tuple[Left, ...]) -> _Level:
-        """The level for the field at a position of a key, given the conditions that are left."""
+        """The level for the field at position `at` of a key, given the remaining conditions."""
         name = layout.names[at]
         leaves = [
             leaf for tree in left if not isinstance(tree, bool) for leaf in _leaves(tree) if _field_name(leaf) == name
@@ -192,7 +194,7 @@ def _leaves(tree: Predicate) -> Iterator[Predicate]:
 
 
 def _joined(segments: Sequence[Segment], points: Mapping[tuple[bytes, bytes | None], bytes]) -> list[Segment]:
-    """Merges neighbouring segments in which the same conditions are left; points are not merged."""
+    """Merges neighbouring segments with the same remaining conditions. Points are not merged."""
     joined: list[Segment] = []
     for segment in segments:
         last = joined[-1] if joined else None
@@ -205,8 +207,8 @@ def _joined(segments: Sequence[Segment], points: Mapping[tuple[bytes, bytes | No
 
 
 def _hull(segments: Sequence[Segment], left: tuple[Left, ...]) -> list[Segment]:
-    """One segment that contains all given segments. If a condition is a single bound or prefix and holds in all of
-    them, it needs no further check: the ends of the segment enforce it.
+    """One segment that contains all given segments. A condition that is a single bound or prefix, and holds in all of
+    them, needs no further check, because the ends of the segment enforce it.
     """
     if not segments:
         return []
@@ -245,7 +247,7 @@ class _Field:
 
     @classmethod
     def of(cls, layout: KeyLayout, at: int, name: str, leaves: Sequence[Predicate]) -> _Field:
-        """The field, with the values that the equalities among the conditions `leaves` give."""
+        """The field, with the values that are named by the equalities among the conditions `leaves`."""
         points: dict[tuple[bytes, bytes | None], bytes] = {}
         values: dict[tuple[bytes, bytes | None], Any] = {}
         named: dict[int, list[tuple[bytes, bytes | None]]] = {}
@@ -266,7 +268,7 @@ class _Field:
         )
 
     def segments(self, tree: Predicate) -> list[Segment]:
-        """The segments of values that a tree of conditions does not exclude, with the conditions left to check."""
+        """The segments of values that a tree of conditions does not exclude, with the remaining conditions."""
         if isinstance(tree, And):
             return [as_one(segment) for segment in reduce(both, map(self.segments, tree.parts), [Segment(*EVERY, ())])]
         if isinstance(tree, Or):
@@ -281,7 +283,7 @@ class _Field:
             return [Segment(*EVERY, (tree,))]
         try:
             key_range = self.layout.range_of([b""] * self.at, bounds)
-        except QueryError:  # the bytes keep no order
+        except QueryError:  # the bytes do not sort like the values
             return [Segment(*EVERY, (tree,))]
         if key_range.empty:
             return []
@@ -291,8 +293,8 @@ class _Field:
         return [Segment(start, stop, (True,))] if stop is None or start < stop else []
 
     def _outermost(self, start: bytes, stop: bytes | None) -> tuple[bytes, bytes | None]:
-        """Extends a segment of a nullable field to the edge of all keys if it reaches the outermost value on the side
-        without None, so that neighbouring segments meet.
+        """If a segment of a nullable field contains the last value on the side where None is not, extends it to the end
+        of all keys on that side, so that neighbouring segments meet.
         """
         key_field = self.layout.fields[self.at]
         if key_field.nullable and key_field.desc:
@@ -300,8 +302,8 @@ class _Field:
         return start, None if key_field.nullable and stop == prefix_successor(SOME) else stop
 
     def snapped(self, cut: bytes) -> bytes:
-        """Moves a bound inside the range of a point to the end of the range, because no key of the point is above the
-        bound.
+        """If a bound lies inside the range of a point, moves it to the end of this range, because no key of the point
+        is above the bound.
         """
         before = bisect_right(self.starts, cut) - 1
         if before < 0 or cut == self.starts[before]:
@@ -341,8 +343,8 @@ class _Field:
 
 
 def _named(layout: KeyLayout, at: int, leaf: Predicate) -> Sequence[Any] | None:
-    """The values that an equality names, without the value None if the field is not nullable. Returns None for other
-    conditions.
+    """The values that an equality names, without None if the field is not nullable. For other conditions, returns
+    None.
     """
     equal = equalities(leaf)
     if equal is None:
@@ -351,7 +353,7 @@ def _named(layout: KeyLayout, at: int, leaf: Predicate) -> Sequence[Any] | None:
 
 
 def _bounds(leaf: Predicate) -> Bounds | None:
-    """The bounds that are equivalent to a condition on one field, or None if there are none."""
+    """The bounds that are equivalent to a condition on one field, or None if no bounds are."""
     match leaf:
         case Comparison(_, ">" | ">=" as operator, value):
             return Bounds(low=value, low_inclusive=operator == ">=")

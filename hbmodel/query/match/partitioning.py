@@ -18,7 +18,7 @@ Unit = Sequence[KeyRange]
 
 
 def partition(plan: Plan, region_starts: Sequence[bytes], count: int) -> list[Sequence[KeyRange]]:
-    """The key ranges of at most `count` partitions, which contain every key of the plan once.
+    """Divides the key ranges of a plan into at most `count` partitions, so that every key is in one of them.
 
     A unit is the intersection of a range and a region, or a row that is read by its key. Each partition consists of
     successive units; the numbers of units in two partitions differ by at most one. There are fewer partitions than
@@ -62,8 +62,8 @@ def _units(plan: Plan, region_starts: Sequence[bytes]) -> list[Unit]:
 
 
 def _cut_bucket(bucket: Bucket, cuts: Sequence[bytes]) -> Sequence[Sequence[KeyRange]]:
-    """The ranges of a bucket in each interval from one cut to the next; the last interval has no end. The cuts are keys
-    without the bucket's prefix.
+    """For each interval from one cut to the next, the ranges of a bucket in this interval. The last interval has no
+    end. The cuts are keys without the bucket's prefix.
     """
     starts = [bucket.prefix + cut for cut in cuts]
     pieces: list[list[KeyRange]] = [[] for _ in cuts]

@@ -1,4 +1,4 @@
-"""How a query is executed: its path, and the ranges of each bucket to read."""
+"""The plan of a query, which contains the path and the ranges to read in each bucket."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Path:
     index: Index | None
 
     def position(self, row: bytes) -> bytes:
-        """The part of a row key that determines the order over all buckets: the key without its salt."""
+        """The key without its salt, which determines the order over all buckets."""
         return row[self.salt.width :]
 
 
@@ -51,7 +51,7 @@ class Bucket:
 
     Attributes:
         ranges: the ranges of keys, with the prefix, disjoint and in key order.
-        lead: the bytes after the prefix with which all these keys begin, if the runs of several values are merged.
+        lead: the bytes with which all these keys begin after the prefix, if the runs of several values are merged.
     """
 
     prefix: bytes
@@ -66,7 +66,7 @@ class Plan:
     Attributes:
         terms: what the query asks for.
         path: the table that is read first.
-        buckets: its salt buckets that can contain matches.
+        buckets: the salt buckets of the path that can contain matches.
         backwards: whether scans run from the last key to the first.
         reader: decodes every field that items or predicates need from primary rows.
         filter: evaluated by the server while it scans the path's table, or None.
@@ -75,9 +75,10 @@ class Plan:
         match: how the query matches the path's key.
         asked: the query's buckets as they were before `buckets` was restricted to a partition, or to items before or
             after an object.
-        columns: the columns to read of each row of a wide model; None if the key ranges alone exclude as much.
+        columns: the columns to read in each row of a wide model; None if the key ranges alone exclude as much.
         order: the order in which the buckets are merged, if it differs from that of their keys.
-        bounds: places in the order, each with whether all items are above it (True) or below it (False).
+        bounds: places in the order. For each, True means that all items are above it, and False that all items are
+            below it.
     """
 
     terms: QueryTerms = field(repr=False)
@@ -96,14 +97,14 @@ class Plan:
 
     @cached_property
     def scope(self) -> EntryScope:
-        """The entries that the whole query covers."""
+        """The entries that the whole query may read."""
         ranges = [key_range for bucket in self.asked for key_range in bucket.ranges]
         return EntryScope(ranges, self.path.salt.width, self.entry_test)
 
     @cached_property
     def entry_prefix(self) -> bytes | None:
-        """The common prefix of the keys of all entries of the query, if the rest of each is the key of its row;
-        otherwise None.
+        """If each entry's key consists of a prefix that is the same for all entries of the query, and the key of its
+        row, returns this prefix. Otherwise None.
         """
         index, schema, parts = self.path.index, self.reader.schema, self.match.parts
         if (
@@ -124,8 +125,8 @@ class Plan:
 
     @cached_property
     def entries_asked_for(self) -> Entries | None:
-        """Makes only the entries of a row that the query may match, if a row may have many other entries; otherwise
-        None.
+        """If rows may have several entries, a function that makes only those entries of a row that can match the query.
+        Otherwise None.
         """
         index = self.path.index
         if index is None or index.has_one_entry:
@@ -134,7 +135,7 @@ class Plan:
         settled = frozenset(map(id, self.match.consumed))
         for at, name in enumerate(index.fields):
             own = [c for c in self.match.conditions if c.on_entry.names() == {name}]
-            if at >= len(self.match.parts):  # the choice of the index enforces this
+            if at >= len(self.match.parts):  # the choice of the index enforces these conditions
                 own = [c for c in own if id(c.asked) not in settled]
             if (values := values_left([c.on_entry for c in own], name)) is not None:
                 asked[name] = values
@@ -142,10 +143,10 @@ class Plan:
 
     @cached_property
     def entry_test(self) -> Callable[[bytes], bool] | None:
-        """Tests the key of an entry for the conditions on its fields, so that rows that cannot match are not read; None
-        if there are no such conditions.
+        """A function that tests the conditions on the fields in an entry's key, so that rows that cannot match are not
+        read. None if there are no such conditions.
 
-        The test loses no match, because a row's current entry contains the row's own values.
+        No matching row is lost, because a row's current entry contains the row's current values.
         """
         names, settled = frozenset(self.path.layout.names), self.match.consumed
         open_ = [c.on_entry for c in self.match.conditions if not any(c.asked is done for done in settled)]
@@ -164,7 +165,7 @@ class Plan:
         def passes_unless_read(entry: bytes) -> bool:
             try:
                 return passes(entry)
-            except DecodingError:  # the error is reported when the row is read
+            except DecodingError:  # reading the row will report the error
                 return True
 
         return passes_unless_read
@@ -197,14 +198,16 @@ class Plan:
 
     @cached_property
     def _open_on_entries(self) -> Sequence[Predicate]:
-        """The conditions that neither the key ranges nor the tests of an entry's key check."""
+        """The conditions that are checked neither by the key ranges nor by tests of an entry's key."""
         names, settled = frozenset(self.path.layout.names), self.match.consumed
         tested = [c.asked for c in self.match.conditions if c.on_entry.names() <= names]
         return [p for p in self.residual if not any(p is done for done in (*settled, *tested))]
 
     @cached_property
     def accepts_entry(self) -> Test | None:
-        """Tests the values in a verified entry for conditions that its key does not decide; None if there are none."""
+        """A function that tests the values in a verified entry for the conditions that its key does not decide. None if
+        there are no such conditions.
+        """
         return self._tested(self._open_on_entries)
 
     @cached_property
@@ -214,7 +217,7 @@ class Plan:
         if self.covering is not None:
             return self.covering.scanned
         if index is not None and (index.unique or index.name in schema.covering):
-            # selecting one column leaves out claims of values, and the marks that remain of deleted entries
+            # if only this column is read, claims of values and the marks of deleted entries are left out
             return (schema.version_column,)
         return (schema.family,)
 
@@ -222,8 +225,8 @@ class Plan:
     def filter_of_rest(self) -> Filter | None:
         """The server's filter for the rest of a covering scan, if marks of deleted entries may have used up the limit.
 
-        The filter is not used from the start: most scans meet no marks, and the filter costs more than reading a few
-        marks.
+        The filter is not used from the start, because most scans meet no marks, and the filter costs more than reading
+        a few marks.
         """
         whole = ValueFilter(self.reader.schema.version_column, "!=", b"")
         return whole if self.filter is None else AllOf((self.filter, whole))
@@ -254,8 +257,8 @@ class Plan:
 
     @cached_property
     def settled(self) -> bool:
-        """Whether the key ranges enforce every condition. Then they contain only items, rows that are not objects, and
-        stale entries.
+        """Whether the key ranges enforce every condition. In this case they contain only items, rows that are not
+        objects, and stale entries.
         """
         settled = self.match.consumed if self.path.index is not None else ()
         return all(any(p is done for done in settled) for p in self.residual)
@@ -283,7 +286,9 @@ class Plan:
 
     @cached_property
     def opposite(self) -> Plan:
-        """The plan for the same items in the opposite order. The plan of the reversed query would have other tokens."""
+        """The plan for the same items in the opposite order. This is not the plan of the reversed query, which would
+        have different tokens.
+        """
         return evolve(self, backwards=not self.backwards, rows=None if self.rows is None else self.rows[::-1])
 
     def after(self, position: bytes) -> Sequence[Bucket]:

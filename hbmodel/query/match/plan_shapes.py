@@ -1,7 +1,7 @@
-"""What the plans of queries of one shape have in common: a query that differs from an earlier one only in its values
-uses the same path, without comparing paths again.
+"""The part of a plan that depends only on a query's shape, so that a query that differs from an earlier one only in its
+values needs no new choice of a path.
 
-Ecto keeps prepared queries in the same way, by their form without the values (`Ecto.Query.Planner`).
+Ecto also caches prepared queries by their form without the values (`Ecto.Query.Planner`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _FIXING = {"=", "none"}
 
 @frozen(eq=False)
 class PlanShape:
-    """The path for queries of one shape, and the use of each condition of such a query on this path.
+    """The path for queries of one shape, and how each condition of such a query is used on this path.
 
-    Conditions are named by their positions among the conjuncts of the query.
+    Conditions are given as positions among the conjuncts of the query.
 
     Attributes:
         fixed: for each fixed leading field of the path, the condition that fixes it to one value.
@@ -45,7 +45,7 @@ class PlanShape:
     def match(self, parts: Sequence[Predicate]) -> KeyConditions:
         """How the conditions of a query of this shape match the path's key.
 
-        With some codecs, the bytes of the key cannot express all bounds. Ranges by such bounds raise `QueryError`.
+        The bytes of some codecs cannot express all bounds. Making ranges from such bounds raises `QueryError`.
 
         Args:
             parts: the conjuncts of the query.
@@ -73,14 +73,15 @@ def shape_key(
     path_name: str | None,
     adopting: bool,
 ) -> Hashable | None:
-    """What the choice of a path depends on, apart from the schema; None if it depends on the values of conditions.
+    """Everything on which the choice of a path depends, apart from the schema. None if it depends on the values of
+    conditions.
 
     Args:
         parts: the conjuncts of the query.
         readable: the indexes that may be read.
         indexed: whether rows have system cells.
         path_name: the path to take, as a continuation token names it.
-        adopting: whether rows without system cells exist too.
+        adopting: whether there are also rows without system cells.
     """
     if terms.moment is not None or terms.row_bounds:
         return None
@@ -102,7 +103,7 @@ def shape_key(
 
 
 def shape_of(path: Path, way: Direction, matched: KeyConditions, parts: Sequence[Predicate]) -> PlanShape | None:
-    """The shape of a query whose plan has been made; None if the plan depends on more than the query's shape.
+    """The shape of a query whose path has been chosen; None if the plan depends on more than the query's shape.
 
     Args:
         parts: the conjuncts of the query.
@@ -116,7 +117,7 @@ def shape_of(path: Path, way: Direction, matched: KeyConditions, parts: Sequence
         by_field.setdefault(part.fields()[0].name, []).append(n)
     depth = len(matched.parts)
     bounding = by_field.get(names[depth], []) if matched.bounds is not None else []
-    # If a kind of index has its own condition on entries, this condition is not one of the query's.
+    # Some kinds of indexes add conditions on entries that are not conditions of the query.
     own = not by_field.keys() >= {*names[:depth]} or (matched.bounds is not None and not bounding)
     if own or not places.keys() >= {id(part) for part in matched.consumed}:
         return None
@@ -131,10 +132,10 @@ def shape_of(path: Path, way: Direction, matched: KeyConditions, parts: Sequence
 
 
 def _conditions_key(parts: Sequence[Predicate]) -> Hashable | None:
-    """The conditions without their values; None if other values may give another plan.
+    """The conditions without their values; None if the plan may be different for other values.
 
-    A field may have one equality and nothing else, or at most one lower bound, one upper bound and one prefix. If there
-    are more, the values decide which of them count.
+    A field may have one equality and no other condition, or at most one lower bound, one upper bound and one prefix.
+    With more conditions, the values decide which of them are used.
     """
     key: list[tuple[str, str]] = []
     roles: dict[str, set[str]] = {}
@@ -162,8 +163,8 @@ def _conditions_key(parts: Sequence[Predicate]) -> Hashable | None:
 
 
 def _fits_by_form(index: Index) -> bool:
-    """Whether the form of these conditions is enough to decide whether an index has an entry for every row that
-    satisfies them.
+    """Whether an index can be chosen by the form of conditions alone, because their values do not influence whether it
+    has an entry for every row that satisfies them.
     """
     return all(isinstance(condition, Not) and _is_none(condition.parts[0]) for condition in index.conditions)
 

@@ -1,9 +1,9 @@
-"""The predicates that the server can evaluate while it scans, as filter values; the client checks them all again.
+"""Turns predicates into filters that the server evaluates while it scans, although the client checks all of them again.
 
-A filter may pass too many rows, never too few. Five traps decide which conditions are left to the client. An empty cell
-(None) sorts below every value. In a column that does not allow None, an empty cell is read as the default. Negative
-counters compare wrongly. A filtered column must be among the columns that are read. A filter that strips values hides
-the liveness cell.
+A filter may pass too many rows, but never too few. Because of five problems, some conditions are left to the client. An
+empty cell (None) sorts below every value. In a column that does not allow None, an empty cell is read as the default.
+Negative counters do not sort by their bytes. A filtered column must be among the columns that are read. A filter that
+leaves out values hides the value of the liveness cell.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ def server_filter(
     """A filter for the scan of a path, or None.
 
     Args:
-        residual: the conditions that the key ranges leave open.
-        on_index: whether an index is scanned. Then only its key is filtered, because a writer that crashed may have
-            left values in covered cells that the row does not contain.
+        residual: the conditions that the key ranges do not enforce.
+        on_index: whether an index is scanned. In this case only the entries' keys are filtered, because a writer that
+            crashed may have left entries whose covered cells have values that the rows do not have.
         indexed: whether rows have system cells; dead rows are then filtered out on the server.
         adopting: whether rows without system cells exist too.
     """
     filters = [pushed for pushed in (_filter(p, layout, on_index) for p in residual) if pushed is not None]
     if not on_index and indexed:
-        filters.insert(0, ValueFilter(schema.liveness_column, ">=", LIVE, adopting))  # dead rows have 00 in this cell
-    elif not on_index and schema.exists_column is not None and not schema.external:  # there it may have any value
+        filters.insert(0, ValueFilter(schema.liveness_column, ">=", LIVE, adopting))  # dead rows have 00 here
+    elif not on_index and schema.exists_column is not None and not schema.external:  # external: any value
         filters.insert(0, ValueFilter(schema.exists_column, "=", FLAG))
     if not filters:
         return None
@@ -58,25 +58,25 @@ def server_filter(
 
 
 def keys_filter(reader: RowDecoder) -> Filter | None:
-    """A filter that leaves out all values, for a scan that needs only row keys; None if most rows need a value to show
-    that they are objects. Rows with a liveness cell still need its value, see `rereads`.
+    """A filter that leaves out all values, for a scan that needs only row keys. None if most rows cannot be recognised
+    as objects without a value. Rows with a liveness cell may be read again for its value, see `rereads`.
     """
     schema = reader.schema
     if reader.names is None or reader.fields or reader.indexed or schema.exists_column is not None:
         return None
-    # a row may have system cells before the cell that makes it an object
+    # a row may have system cells before the first cell that makes it an object
     one_cell = reader.anchors and not reader.adopting and not schema.external and not checks_rows(schema)
     return COUNTED if one_cell else KeyOnly()
 
 
 def rereads(plan: Plan) -> bool:
-    """Whether the rows with a liveness cell must be read again, since the filter left out its value."""
+    """Whether rows with a liveness cell must be read again, because the filter has left out the cell's value."""
     return plan.reader.adopting and keys_only(plan.filter)
 
 
 def dropped_by_client(plan: Plan) -> list[Predicate]:
-    """The conditions for which the client may drop rows after reading them, because neither the key ranges nor the
-    scan's filter enforce them exactly.
+    """The conditions for which the client may drop rows that it has read, because they are not enforced exactly by the
+    key ranges or the scan's filter.
     """
     schema, layout, on_index = plan.terms.schema, plan.path.layout, plan.path.index is not None
     settled = plan.match.consumed if on_index else ()
@@ -127,12 +127,13 @@ def _accepts_missing(predicate: Predicate, field: Field) -> bool:
     """Whether a row without the column may satisfy the predicate on it."""
     if field.required:
         return False
-    # A factory may return a different value for the row than here.
+    # When the row is read, a factory may return a different value than now.
     return isinstance(field.default, Factory) or predicate.test()({field.name: field.default_value()})  # type: ignore[arg-type]
 
 
 def _key_filter(predicate: Comparison | In | StartsWith, layout: KeyLayout) -> Filter | None:
-    """The filter for an equality on ASCII text in a key: its bytes are stored unchanged, so the key must contain them.
+    """The filter for an equality on ASCII text in a key. The text's bytes are stored unchanged, so the key must contain
+    them.
 
     None for other conditions, and for descending fields, whose bytes are complemented.
     """
@@ -159,9 +160,9 @@ def _column_filter(predicate: Comparison | In | StartsWith, field: Field, missin
             return None
         try:
             start = field.codec.raw_prefix(predicate.prefix)
-        except QueryError:  # the bytes do not show which values have this prefix
+        except QueryError:  # which values have this prefix cannot be seen from the bytes
             return None
-        if not start or start[0] == 0:  # nullable columns escape values that begin with 00
+        if not start or start[0] == 0:  # in nullable columns, values that begin with 00 are escaped
             return None
         stop = prefix_successor(start)
         filters = [ValueFilter(column, ">=", start, missing)]
@@ -173,6 +174,6 @@ def _column_filter(predicate: Comparison | In | StartsWith, field: Field, missin
     if predicate.operator == "!=" or field.codec.raw_order != "ascending":
         return None
     bound = ValueFilter(column, predicate.operator, field.encode_cell(predicate.value), missing)
-    if field.nullable and predicate.operator in {"<", "<="}:  # None is the empty cell, below every value
+    if field.nullable and predicate.operator in {"<", "<="}:  # None is an empty cell, which sorts first
         return AllOf([ValueFilter(column, "!=", b"", missing), bound])
     return bound

@@ -1,4 +1,4 @@
-"""Ranges of values of one key field, as bytes, each with the conditions of a query that are left to check."""
+"""Ranges of values of one key field, as bytes, each with the remaining conditions of a query."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import NamedTuple
 from hbmodel.mapping.predicates import And, Or, Predicate
 
 Left = bool | Predicate
-"""The remaining check of a condition: True if there is none, or a predicate. False, which no value satisfies, occurs in
-no segment.
+"""What remains of a condition: a predicate that must still be checked, or True if the condition holds. False does not
+occur in segments, because a range in which a condition cannot hold is left out.
 """
 
 
 class Segment(NamedTuple):
-    """A range of values of one field, as bytes, and for each condition of the query what is left to check for values in
-    this range.
+    """A range of values of one field, as bytes, and what remains of each condition of the query for values in this
+    range.
     """
 
     start: bytes
@@ -28,24 +28,24 @@ EVERY = (b"", None)
 
 
 def as_one(segment: Segment) -> Segment:
-    """The same segment, with its remaining conditions joined into one."""
+    """The same segment, with all remaining conditions joined into one."""
     left = [tree for tree in segment.left if not isinstance(tree, bool)]
     condition = all_of(left)
     return Segment(segment.start, segment.stop, (condition,))
 
 
 def all_of(trees: Sequence[Predicate]) -> Left:
-    """The condition that is left if all of these must hold; True if there are none."""
+    """The remaining condition if all of these must hold; True if there are none."""
     return True if not trees else trees[0] if len(trees) == 1 else And(tuple(trees))
 
 
 def any_of(trees: Sequence[Predicate]) -> Left:
-    """The condition that is left if at least one of these must hold; False if there are none."""
+    """The remaining condition if at least one of these must hold; False if there are none."""
     return False if not trees else trees[0] if len(trees) == 1 else Or(tuple(trees))
 
 
 def _below(stop: bytes | None, other: bytes | None) -> bool:
-    """Whether one end is before another; None is after everything."""
+    """Whether the end `stop` is before the end `other`; None is after everything."""
     return stop is not None and (other is None or stop < other)
 
 
@@ -66,14 +66,14 @@ def both(left: Sequence[Segment], right: Sequence[Segment]) -> list[Segment]:
 
 
 def either(sides: Sequence[Sequence[Segment]]) -> list[Segment]:
-    """The segments of the values that are in any of these lists, whose segments have one condition each. Where segments
-    overlap, one of their conditions must hold.
+    """The segments of the values that are in at least one of these lists. Each given segment has one condition; where
+    segments overlap, one of their conditions must hold.
     """
     events: dict[bytes, list[tuple[int, Left | None]]] = {}
     for number, segments in enumerate(sides):
         for segment in segments:
             if segment.stop is not None:
-                # at the same place, the end of a segment comes before the start of the next
+                # at the same place, the end of one segment is handled before the start of another
                 events.setdefault(segment.stop, []).insert(0, (number, None))
             events.setdefault(segment.start, []).append((number, segment.left[0]))
     places = sorted(events)

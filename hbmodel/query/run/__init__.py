@@ -1,1 +1,1 @@
-"""From a plan to items: scans, gets, pages and slices."""
+"""Executes plans by scans and gets, and returns items, pages and slices."""

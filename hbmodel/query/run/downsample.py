@@ -1,4 +1,4 @@
-"""Down-sampling during a read: aggregates the values of an ordered query per span of time, in bounded memory."""
+"""Down-sampling during a read, which aggregates the values of an ordered query per span of time in bounded memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AnyTime = Any
 V = TypeVar("V")
 
 ORIGINS: Final[dict[type, Any]] = {datetime: datetime(1970, 1, 1, tzinfo=UTC), date: date(1970, 1, 1), int: 0}
-"""The time from which spans are counted, by the type of times."""
+"""The time from which spans are counted, for each type of times."""
 
 SUMMABLE: Final = (int, float, Decimal, timedelta)
 
@@ -28,7 +28,7 @@ class TimeSpan(Generic[V]):
     """The aggregated values of one span of time; there is at least one value.
 
     Attributes:
-        start: the beginning of the span, which ends before the beginning of the next one.
+        start: the beginning of the span. The span ends where the next one begins.
         count: the number of values.
         total: the sum of the values.
         least: the smallest value.
@@ -66,10 +66,10 @@ def downsample(
     """Aggregates the values of a query per span of time, one span in memory at a time.
 
     Spans without a value are omitted, and values that are None or NaN are ignored. Only the fields `at` and `value` are
-    read. The spans are in the order of time. `order_by` gives the direction: `query.order_by(Reading.at.desc())`
-    returns the newest span first. Without `order_by` the oldest span is first. But a query without `order_by` that has
-    a limit, an offset, a bound or `reversed()` is read in its own order, because another order would change which items
-    it has.
+    read. The spans are in the order of time. `order_by` sets the direction: `query.order_by(Reading.at.desc())` returns
+    the newest span first. Without `order_by` the oldest span is first. However, if a query without `order_by` has a
+    limit, an offset, a bound or `reversed()`, its order is kept, because a different order would select different
+    items.
 
     Args:
         query: a query on one series: it fixes the key fields before the time. If it has several series, each span
@@ -80,9 +80,9 @@ def downsample(
         value: a field of numbers or timedeltas.
 
     Raises:
-        QueryError: the types of the fields and the length do not match; the query has another order; or it has no
-            `order_by`, but a limit, an offset or a bound, and its own order is not that of time.
-        OrderNotAvailable: no path gives the order of time.
+        QueryError: the types of the fields and the length do not match; the query is ordered by another field; or it
+            has no `order_by`, but has a limit, an offset or a bound, and is not read in the order of time.
+        OrderNotAvailable: no path has the order of time.
     """
     for given in (at, value):
         if not isinstance(given, FieldExpression):
@@ -141,8 +141,8 @@ def _is_nan(value: object) -> bool:
 def _spans(items: Iterator[tuple[Any, Any]], origin: Any, every: Any, backwards: bool) -> Iterator[TimeSpan[Any]]:
     """The spans for pairs of time and value in ascending or descending order of time.
 
-    Of values with the same time, the first in the order of the key counts as the earliest, even if the scan reads
-    `backwards`.
+    Of several values with the same time, the first in the order of the key counts as the earliest, even if the scan
+    reads `backwards`.
     """
     start: Any = None
     count = 0

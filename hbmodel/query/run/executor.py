@@ -64,9 +64,9 @@ class PlanExecutor:
     Attributes:
         wanted: the maximum number of items that the caller will take, or None. It determines the size of requests, and
             does not truncate the result.
-        check: called whenever rows have arrived, and at the end of every scan, before the rows are used; raises if the
-            plan no longer matches the way the table is read.
-        load: adds map columns to items, in a read that leaves out objects whose map columns cannot be read.
+        check: called at the end of every scan, and whenever rows have arrived, before the rows are used. Raises if the
+            table must now be read in a different way than the plan does.
+        load: adds map columns to items. Used by a read that leaves out objects whose map columns cannot be read.
     """
 
     store: Store
@@ -76,7 +76,7 @@ class PlanExecutor:
     load: Callable[[Iterator[Found]], Generator[Found, None, None]] | None = None
 
     def items(self, after: bytes | None = None) -> Generator[Found, None, None]:
-        """Every item of the plan, or those after the position `after`, in the path's order.
+        """All items of the plan, or all items after the position `after`, in the path's order.
 
         If the query continues after rows that cannot be read, these rows are among the items, as `Unreadable`.
         """
@@ -93,8 +93,8 @@ class PlanExecutor:
         return self._decoded(self.merged(ranges, plan.filter, plan.reader.columns))
 
     def taken(self, count: int, after: bytes | None = None) -> list[Found]:
-        """The first items of the plan, or the first after the position `after`; at most `count`. The plan raises the
-        errors of rows that cannot be read.
+        """The first items of the plan, or the first items after the position `after`, at most `count`. If a row cannot
+        be read, the error is raised.
         """
         plan = self.plan
         rows_found: list[Found] = []
@@ -117,7 +117,7 @@ class PlanExecutor:
                 rows_found = [(row.row[width:], values(row)) for row in rows if exists(row)]
                 if len(rows_found) == count or len(rows) != count:
                     return rows_found
-                after, count = rows[-1].row[width:], count - len(rows_found)  # some of the rows are not objects
+                after, count = rows[-1].row[width:], count - len(rows_found)  # some of these rows are not objects
         with closing(self.items(after)) as items:
             return rows_found + list(itertools.islice(items, count))
 
@@ -143,10 +143,10 @@ class PlanExecutor:
                 return
 
     def _get_sizes(self, width: int = 1) -> Iterator[int]:
-        """Yields the number of rows for each multi-get: first as many as are wanted, then twice as many each time,
-        since many rows may be absent or not match.
+        """Yields the number of rows for each multi-get. The first asks for as many rows as are wanted. Each of the
+        following asks for twice as many, since many rows may be absent or not match.
         """
-        # More entries than the limit of the index scan would need another scan.
+        # If more entries than the limit of the index scan were needed, there would be one more scan.
         least = 1 if self.plan.path.index is not None and self.scans_exactly else FIRST_GET
         size = GET_CHUNK if self.wanted is None else min(GET_CHUNK, max(least, self.wanted * width))
         while True:
@@ -155,8 +155,8 @@ class PlanExecutor:
 
     @property
     def scans_exactly(self) -> bool:
-        """Whether all rows in the key ranges are items, except for rows that are not objects and entries that are
-        not current.
+        """Whether the key ranges contain no other rows than items, rows that are not objects, and entries that are not
+        current.
         """
         return self.plan.settled and not self.plan.path.salt.random
 
@@ -168,7 +168,7 @@ class PlanExecutor:
 
     @cached_property
     def _most(self) -> int:
-        """The most rows that one round trip of a scan fetches."""
+        """The maximum number of rows that one round trip of a scan fetches."""
         least = 2 if self.plan.accepts is None else CHECKED_BATCH
         return BATCH if self.plan.order is None else max(least, MERGED_BATCH // max(1, len(self.plan.buckets)))
 
@@ -178,7 +178,7 @@ class PlanExecutor:
         rows.
         """
         wanted = self.wanted or 0
-        random = self.plan.path.salt.random  # the row after the last copy of an item is read too
+        random = self.plan.path.salt.random  # to find the last copy of an item, the row after it must be read
         exact = self.scans_exactly or not (random or self.plan.path.index is not None or dropped_by_client(self.plan))
         return wanted if exact else max(FIRST_GET, wanted + random)
 
@@ -195,7 +195,7 @@ class PlanExecutor:
         """Batches of the rows of all buckets, in the order of their unsalted keys; closing the iterator closes the
         scans.
 
-        `started` contains the scans of `first_scans`, if they were begun already.
+        `started` contains the scans of `first_scans`, if they were begun before.
         """
         live = [bucket for bucket in buckets if bucket.ranges]
         if len(live) == 1 and started is None:
@@ -206,7 +206,8 @@ class PlanExecutor:
                 yield from runs[0]
             elif runs:
                 width, place = self.plan.path.salt.width, self.plan.row_place
-                # Under a random salt, equal keys are returned in the order of their buckets, in both directions.
+                # Under a random salt, rows with equal keys are returned in the order of their buckets, in both
+                # directions.
                 rows = [itertools.chain.from_iterable(run) for run in runs]
                 own: Callable[[Row], Any] = (
                     (lambda row: row.row[width:]) if self.plan.order is None else (lambda row: place(row.row))
@@ -229,8 +230,8 @@ class PlanExecutor:
     def _runs(
         self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes], started: Started | None = None
     ) -> Iterator[Sequence[Generator[Sequence[Row], None, None]]]:
-        """The batches of each bucket that has any ranges; every scan is closed at the end, even if nothing was read
-        from it.
+        """The batches of each bucket that has ranges. Every scan is closed at the end, even if nothing was read from
+        it.
         """
         live = [bucket for bucket in buckets if bucket.ranges]
         if not live:
@@ -243,8 +244,8 @@ class PlanExecutor:
         with ExitStack() as closed:
             for batches in started:
                 closed.callback(close_scan, batches)
-            # If there are many runs, many rows have been read before a run needs more rows, so its next portion is
-            # larger.
+            # If there are many runs, many rows have been read by the time at which one run needs more, so its next
+            # portion is larger.
             growth = max(2, len(live))
             runs = [
                 self._run(first, self.scans(ranges, table_filter, columns), growth)
@@ -270,11 +271,11 @@ class PlanExecutor:
     def _run(
         self, first: Iterator[Sequence[Row]], scans: Sequence[Scan], growth: int
     ) -> Generator[Sequence[Row], None, None]:
-        """The batches of successive scans; the first scan is started already.
+        """The batches of successive scans, of which the first is already started.
 
-        A limit also counts rows that are not objects, or that do not match. If more rows are needed than the limit
-        allows, the rest of the scan is read in growing portions, finally without a limit. For a covering index, the
-        rest is read without the marks that may have used up the limit.
+        The limit of a scan also counts rows that are not objects or do not match. If the caller still needs rows when
+        the limit is reached, the rest of the scan is read in growing portions, and finally without a limit. For a
+        covering index, the rest is read without marks of deleted entries, which may have used up the limit.
         """
         batches, started = first, True
         limit, size = scans[0].limit, scans[0].batch_size
@@ -306,7 +307,7 @@ class PlanExecutor:
             close_scan(batches)
 
     def _reread(self, batch: Sequence[Row]) -> Sequence[Row]:
-        """The rows of a batch; rows whose liveness cell was returned without its value are read again."""
+        """The rows of a batch. Rows whose liveness cell was returned without its value are read again."""
         if not self._rereads:
             return batch
         plan, liveness = self.plan, self.plan.reader.schema.liveness_column
@@ -342,7 +343,7 @@ class PlanExecutor:
                     yield row.row[width:], row_values
 
     def _distinct(self, batches: Iterable[Iterable[Row]]) -> Iterator[Iterable[Row]]:
-        """Yields the newest of the rows that have the same key in several buckets."""
+        """Of the rows that have the same key in several buckets, yields only the newest."""
         rows = filter(self.plan.reader.exists, itertools.chain.from_iterable(batches))
         yield (newest(same) for _, same in itertools.groupby(rows, key=lambda row: self.plan.path.position(row.row)))
 
@@ -371,8 +372,8 @@ class PlanExecutor:
         )
 
     def entry_reader(self) -> Callable[[Sequence[Row]], Protocol[list[Values | None]]]:
-        """A function that reads the rows of entries of the plan's index: for each entry the values of its row, or None
-        if the entry must not be returned.
+        """A function that takes entries of the plan's index and returns for each the values of its row, or None if the
+        entry must not be returned.
         """
         plan = self.plan
         assert plan.path.index is not None
@@ -395,7 +396,7 @@ def _anything(values: Values) -> bool:
 
 
 def shape(plan: Plan) -> Callable[[Values], Any]:
-    """Makes an item of the query from field values: an object, or a tuple of the selected fields."""
+    """The function that makes an item of the query (an object, or a tuple of the selected fields) from field values."""
     selection = plan.terms.selection
     if selection is None:
         return plan.reader.make
@@ -462,10 +463,10 @@ def page_of(plan: Plan, window: PageWindow, taken: Sequence[Found], seal: Seal |
 def read_token(
     text: str, terms: QueryTerms, plan_for: Callable[[str], Plan], seal: Seal | None, backwards: bool
 ) -> tuple[Token, Plan]:
-    """Decodes a token and returns it with the plan that it continues, which reads the same path.
+    """Decodes a token, and returns it with a plan that reads the path of the token.
 
     Args:
-        plan_for: returns the query's plan on the path with a name.
+        plan_for: returns the query's plan that reads the path of this name.
         seal: encrypts tokens, or None.
         backwards: whether the token was passed as the token of a previous page.
 

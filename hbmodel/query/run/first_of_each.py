@@ -1,4 +1,6 @@
-"""The first item for each of many prefixes of a key: one short scan for each, many of them started together."""
+"""Reads the first item for each of many prefixes of a key, by one short scan for each, of which many are started
+together.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,11 @@ _NONE = Portion((), None, None)
 
 
 def in_plans(keys: Sequence[Key], size: int = PLANNED) -> Iterator[Sequence[Key]]:
-    """Splits keys into lists with one plan each.
+    """Splits keys into lists, for each of which one plan is made.
 
     Args:
         keys: the keys, without duplicates.
-        size: the maximum number of key ranges that the values of one list may give.
+        size: the maximum number of key ranges for the values of one list.
     """
     if keys and len(keys[0]) == 1:
         for first in range(0, len(keys), size):
@@ -83,8 +85,8 @@ def conditions_of(fields: Sequence[Any], keys: Sequence[Key]) -> list[In]:
 
 
 def _packed(plan: Plan, places: Sequence[int], keys: Sequence[Key]) -> list[tuple[bytes, ...] | None]:
-    """The packed values of each key, in the order of `places`; None for a key with a value that the query's own
-    conditions exclude.
+    """The packed values of each key, in the order of `places`. None for a key of which a value is excluded by the
+    conditions of the query.
     """
     slots = [
         (at, partial(plan.path.layout.pack_field, place), frozenset(plan.match.parts[place]))
@@ -95,7 +97,7 @@ def _packed(plan: Plan, places: Sequence[int], keys: Sequence[Key]) -> list[tupl
 
 
 def _portions(plan: Plan, places: Sequence[int], keys: Sequence[Sequence[bytes] | None]) -> list[Portion]:
-    """The portion of a plan for each key, given the bytes of its values."""
+    """The portion of the plan for each key, given the packed values of the keys."""
     match, schema = plan.match, plan.reader.schema
     pieces: dict[tuple[bytes, ...], list[KeyPiece]] | None = None
     if match.pieces is not None:
@@ -132,7 +134,7 @@ def first_of_each(
         names: the fields whose values are read separately; the plan fixes them to the values of all keys.
         keys: the values of these fields.
         together: the maximum number of scans that are begun before the first answer is awaited.
-        errors: collects the errors of rows that cannot be read, for a query that continues after them.
+        errors: if the query continues after rows that cannot be read, collects the errors of these rows.
     """
     plan = executor.plan
     places = [plan.path.layout.names.index(name) for name in names]
@@ -158,7 +160,7 @@ def first_of_each(
 
 
 def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None], together: int) -> list[Found | None]:
-    """The first item in each range of keys. Every row in a range is an item, or is not an object."""
+    """The first item in each range of keys. The ranges contain only items and rows that are not objects."""
     plan = executor.plan
     columns, exists, values, width = plan.reader.columns, plan.reader.exists, plan.reader.values, plan.path.salt.width
     live = [at for at, key_range in enumerate(ranges) if key_range is not None and not key_range.empty]
@@ -185,7 +187,7 @@ def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None], togeth
 
 
 def _behind(executor: PlanExecutor, key_range: KeyRange, last: bytes, columns: Sequence[bytes]) -> Found | None:
-    """The first item of a range after a row."""
+    """The first item of a range that comes after the row `last`."""
     plan = executor.plan
     rest = key_range.before(last) if plan.backwards else key_range.after(last)
     with closing(
@@ -206,7 +208,7 @@ def _first_readable(items: Iterator[Found], errors: list[RowError] | None) -> Fo
 
 
 def _got(executor: PlanExecutor, portions: Sequence[Portion], errors: list[RowError] | None) -> list[Found | None]:
-    """The first item of each portion, read by one multi-get, since the whole key is given."""
+    """The first item of each portion, read by one multi-get, because the whole key is fixed."""
     plan = executor.plan
     wanted = list(dict.fromkeys(row for portion in portions for row in portion.rows or ()))
     answers = executor.store.get(plan.path.table, wanted, plan.reader.columns_of_gets) if wanted else ()
@@ -248,7 +250,7 @@ def _first(
     started: Started,
     errors: list[RowError] | None,
 ) -> Found | None:
-    """The first item in some buckets of the primary table, whose first scans are started."""
+    """The first item in some buckets of the primary table, whose first scans were started before."""
     plan = executor.plan
     if errors is None and executor.scans_exactly and len(buckets) == 1 and len(buckets[0].ranges) == 1:
         # Usually one scan of one range has the item, and reading it directly is faster than the general case.
@@ -267,7 +269,9 @@ def _first(
 def _started(
     executors: Sequence[PlanExecutor], portions: Sequence[Portion], columns: Sequence[bytes], closed: ExitStack
 ) -> list[Started]:
-    """The first scans of all buckets of all portions, started together, except those that read ranges of columns."""
+    """Starts the first scans of all buckets of all portions. They are started together, except those that read ranges
+    of columns.
+    """
     scans = [
         each.first_scans(portion.buckets, each.plan.filter, columns)
         for each, portion in zip(executors, portions, strict=True)
@@ -286,8 +290,8 @@ def _started(
 def _first_entries(
     executor: PlanExecutor, streams: Sequence[Iterator[Row]], errors: list[RowError] | None
 ) -> list[Found | None]:
-    """The first entry of each stream that leads to an item. One multi-get checks one entry of each stream; the next one
-    checks the next entry of the streams without an item so far.
+    """The first entry of each stream that leads to an item. Each multi-get checks one entry of every stream for which
+    no item was found so far.
     """
     read, key_test, width = executor.entry_reader(), executor.plan.entry_test, executor.plan.path.salt.width
     firsts: list[Found | None] = [None] * len(streams)

@@ -1,4 +1,4 @@
-"""Map columns that are loaded together with the objects of a query."""
+"""Loads map columns together with the objects of a query."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import Get
 
 CHUNKS = (1, 10, 100)
-"""How many objects are read ahead for their map columns: the first time, the second time, and from then on."""
+"""For how many objects the map columns are read at once: in the first call, in the second, and in all later calls."""
 
 
 def with_maps(store: Store, terms: QueryTerms, items: Iterator[Any]) -> Iterator[Any]:
     """The objects of a query with the map columns that it loads; some objects are read ahead.
 
-    The store must be as the model sees it, and the items must be whole objects.
+    The store must be the model's view (see `folded`), and the items must be whole objects.
 
     Args:
         items: the objects of the query, without these map columns.
@@ -34,8 +34,8 @@ def with_maps(store: Store, terms: QueryTerms, items: Iterator[Any]) -> Iterator
 
 
 def with_loaded(store: Store, terms: QueryTerms, items: Iterator[Found]) -> Generator[Found, None, None]:
-    """The items of a query with the map columns that it loads; an item with a map column that cannot be read is
-    `Unreadable`. Some items are read ahead. Closing the iterator closes the iterator of the items.
+    """The items of a query with the map columns that it loads. An item whose map columns cannot be read is
+    `Unreadable`. Some items are read ahead. Closing this iterator also closes `items`.
     """
     schema, number = terms.schema, 0
     rows_of = KeyMapper.rows_code(schema)
@@ -64,7 +64,8 @@ def with_loaded(store: Store, terms: QueryTerms, items: Iterator[Found]) -> Gene
 
 
 def load_maps(store: Store, terms: QueryTerms, objects: Sequence[Any]) -> Sequence[Any]:
-    """Reads the map columns that a query loads into these objects, by one call to the store, and returns the objects.
+    """Reads the map columns that a query loads for some objects, by one call to the store, and returns the objects with
+    them.
 
     Raises:
         DecodingError: an entry cannot be read.

@@ -1,4 +1,6 @@
-"""Slices of the entries of one object's map column: read by ranges of keys and page by page, in bounded memory."""
+"""Slices of the entries of one object's map column, which are read by ranges of keys and page by page, in bounded
+memory.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,12 @@ V = TypeVar("V")
 D = TypeVar("D")
 
 BACKWARDS = 8
-"""How many removed entries `last` skips by a search for one entry each, before it scans backwards without a limit."""
+"""How many removed entries `last` skips by separate searches for one entry. After that, it scans backwards without a
+limit.
+"""
 
 LIMIT_GROWTH = 2
-"""The factor by which the limit of the next scan grows if removed entries have used up the limit of a scan."""
+"""If removed entries have used up the limit of a scan, the limit of the next scan is larger by this factor."""
 
 EVERY_KEY: Final = KeyRange()
 
@@ -42,7 +46,8 @@ Found = tuple[bytes, bytes]
 
 
 def entries_of(schema: TableSchema, map_field: MapField, row: bytes) -> WideRows:
-    """Presents the entries of an object's map column as rows: each has one cell, and the entry's key as its row key.
+    """Describes a view in which each entry of an object's map column is a row with one cell; the row's key is the
+    entry's key.
 
     Args:
         row: the row key of the object, or its object key.
@@ -64,7 +69,8 @@ class EntryReader:
 
     Attributes:
         row: the row key of the object, or its object key.
-        exists: returns whether the object exists; it is called before every read, and raises if the session is closed.
+        exists: returns whether the object exists. It is called before every read, and raises an error if the session is
+            closed.
         seal: encrypts continuation tokens, or None.
         pages: how many entries are read at once.
     """
@@ -86,7 +92,7 @@ class EntryReader:
     def found(
         self, keys: KeyRange, wanted: int | None = None, *, backwards: bool = False
     ) -> Generator[Found, None, None]:
-        """The entries in a range of keys, in the order of their bytes.
+        """The entries in a range of keys, in the order of the keys' bytes, or in the opposite order if `backwards`.
 
         Args:
             wanted: the maximum number of entries that will be taken, or None.
@@ -149,7 +155,7 @@ class EntryReader:
 class MapSlice(Generic[K, V]):
     """Entries of one object's map column, in key order; every method that refines the slice returns a new slice.
 
-    Iterating over it gives pairs of key and value, in bounded memory. If the object does not exist, there are no
+    Iterating over it yields pairs of key and value, in bounded memory. If the object does not exist, there are no
     entries. A read is not a snapshot.
     """
 
@@ -162,7 +168,7 @@ class MapSlice(Generic[K, V]):
         return f"MapSlice({self._reader.schema.model.__name__}.{self._reader.of.name}{limit})"
 
     def between(self, low: K | None, high: K | None) -> MapSlice[K, V]:
-        """Keeps the keys from `low` to `high`, both included; None means no bound on that side.
+        """Keeps the keys from `low` to `high`, including both; None means no bound on that side.
 
         Raises:
             EncodingError: a bound does not have the type of the keys.
@@ -210,7 +216,7 @@ class MapSlice(Generic[K, V]):
         return dict(self)
 
     def get(self, key: K, default: D | None = None) -> V | D | None:
-        """The value under a key of the slice, or the default."""
+        """The value of a key, or the default if the slice has no such key."""
         key_range = self.range.intersect(KeyRange.exactly(self._reader.of.key_bytes(key)))
         return next((self._reader.decoded(entry)[1] for entry in list(self._reader.found(key_range, 1))), default)
 
@@ -226,12 +232,14 @@ class MapSlice(Generic[K, V]):
         return None if entry is None else self._reader.decoded(entry)
 
     def count(self) -> int:
-        """The number of entries. All are read, because removed entries do not count, but not kept in memory."""
+        """The number of entries. All entries are read, because removed ones do not count, but they are not kept in
+        memory.
+        """
         with closing(self._found()) as entries:
             return sum(1 for _ in entries)
 
     def page(self, size: int, after: str | None = None, *, before: str | None = None) -> Page[tuple[K, V]]:
-        """One page: the first one, the one after a page, or the one before a page.
+        """Returns the first page, the page after another one, or the page before another one.
 
         Args:
             size: the maximum number of entries on the page.

@@ -1,4 +1,6 @@
-"""Finds the items of a page from its token and the query's limit and offset; makes the neighbouring pages' tokens."""
+"""Decides from a token and the query's limit and offset which items are on a page, and makes the tokens of the
+neighbouring pages.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +16,21 @@ from hbmodel.query.match.plan import Plan
 F = TypeVar("F", bound=tuple[bytes, Any])
 
 WriteToken = Callable[[bytes | None, int | None, bool], str]
-"""Makes a token from a position, the number of items before the position, and whether it leads back to these items."""
+"""Makes a token from a position, the number of items before the position, and whether the token is for these items."""
 
 
 KEYS_SKIPPED = 1000
-"""The default offset from which the skipped items are read without their values, by a separate scan. It is about the
-number of rows that one round trip reads.
+"""From this offset on, the skipped items are read by a separate scan, without their values. It is about the number of
+rows that one round trip reads.
 """
 
 
 def skips_by_keys(plan: Plan, least: int = KEYS_SKIPPED) -> bool:
-    """Whether the items that a query skips are read first, without the cells that only its result needs.
+    """Whether the items that a query skips are read by separate scans, without the cells that are needed only for the
+    result.
 
     Args:
-        least: the smallest offset for which they are read first.
+        least: the smallest offset for which this is done.
     """
     terms = plan.terms
     many = terms.offset >= max(1, least) and terms.limit != 0
@@ -56,9 +59,10 @@ class PageWindow:
         take: the maximum number of items on the page.
         position: the key that the page begins after, or ends before; None to read from the query's first or last item.
         backwards: whether the page ends at the position, so that it is read towards the query's first item.
-        passed: the number of the query's items before the position, or None if no limit or offset counts them.
+        passed: the number of the query's items before the position; None if the query has no limit or offset.
         maximum: the query's limit, or None.
-        first: whether it is the first page, although it begins after a position: the position of the last skipped item.
+        first: whether this is the first page although it begins after a position, because that is the position of the
+            last skipped item.
     """
 
     skip: int
@@ -71,7 +75,7 @@ class PageWindow:
 
     @classmethod
     def of(cls, size: int, token: Token | None, maximum: int | None = None, skipped: int = 0) -> PageWindow:
-        """The window of a page of at most `size` items. The query's limit holds even if the token was altered."""
+        """The window of a page of at most `size` items. The query's limit is kept even if the token was altered."""
         if token is None:
             passed = None if maximum is None and not skipped else 0
             return cls(skipped, size if maximum is None else min(size, maximum), None, False, passed, maximum)
@@ -90,8 +94,8 @@ class PageWindow:
 
     @property
     def wanted(self) -> int:
-        """The number of items to read: the skipped items, the items of the page, and one more to see whether others
-        follow.
+        """The number of items to read: the skipped items, the items of the page, and one more to find out whether
+        others follow.
         """
         return self.skip + self.take + 1 if self.take else 0
 
@@ -104,7 +108,7 @@ class PageWindow:
         """Makes the page.
 
         Args:
-            items: positions and data of the items in the order in which they were read, without the skipped ones.
+            items: positions and data of the items, without the skipped ones, in the order in which they were read.
         """
         taken, more = list(items[: self.take]), len(items) > self.take
         start = stop = self.passed
@@ -113,8 +117,8 @@ class PageWindow:
             start = None if self.passed is None else self.passed - len(taken)
         else:
             stop = None if self.passed is None else self.passed + len(taken)
-        # If the page is empty because its items were deleted, its tokens lead to the first and last items that the
-        # query has then.
+        # If the page is empty because its items were deleted, its tokens lead to the first and the last items that the
+        # query has at the time at which they are used.
         edges = (taken[0][0], taken[-1][0]) if taken else (None, None)
         preceded = more if self.backwards else self.position is not None and not self.first
         followed = (self.position is not None) if self.backwards else more

@@ -1,4 +1,4 @@
-"""A read of a query that is planned again, and continues, if the indexes of its table change in the meantime."""
+"""A read that plans its query again and continues if the indexes of the table change in the meantime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ T = TypeVar("T")
 
 
 class OutdatedPlan(Exception):
-    """The way the table is read has changed since the plan was made; an executor's `check` raises it."""
+    """Raised by an executor's `check` if the way in which the table must be read has changed since the plan was
+    made.
+    """
 
 
 class Reading:
@@ -21,7 +23,7 @@ class Reading:
     executor: ...`
 
     Each attempt has a new plan of the same path. An attempt that yields items continues after the last item of the
-    attempt before.
+    previous attempt.
 
     Args:
         executor: the executor of the first attempt.
@@ -50,7 +52,7 @@ class Reading:
         return True
 
     def result(self, read: Callable[[PlanExecutor], T]) -> T:
-        """The result of the attempt that ends; `read` is called for each."""
+        """Calls `read` for each attempt, and returns the result of the first attempt that is not outdated."""
         for attempt in self:
             with attempt as executor:
                 return read(executor)

@@ -1,4 +1,4 @@
-"""Reads past rows that cannot be read: counts the objects, and keeps the errors of the rows between them."""
+"""Counts the objects of a read that continues after rows that cannot be read, and collects the errors of these rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Found = tuple[bytes, Values]
 
 
 def up_to(items: Iterable[Found], count: int | None) -> Iterator[Found]:
-    """The items until a number of objects was found, including the unreadable rows before the last of these objects."""
+    """The items up to and including the object with this number. The unreadable rows before it are among them."""
     left = count
     if left == 0:
         return
@@ -32,7 +32,7 @@ def up_to(items: Iterable[Found], count: int | None) -> Iterator[Found]:
 
 @frozen
 class Portion:
-    """The objects of a page, and one more to see whether any follow.
+    """The objects of a page and one more object, if there is one, and the errors of the page.
 
     Attributes:
         objects: the objects that the offset does not skip.
@@ -51,7 +51,8 @@ def portion(items: Iterable[Found], skip: int, take: int, last: bool) -> Portion
         items: in the order of the read, from the start of the page on.
         skip: the number of objects to skip.
         take: the number of objects of the page.
-        last: whether the limit of the query is reached with `take` objects; rows after them are then not reported.
+        last: whether the query's limit is reached with `take` objects. In this case, unreadable rows after them are not
+            reported.
     """
     objects: list[Found] = []
     errors: list[RowError] = []
@@ -76,8 +77,8 @@ def portion(items: Iterable[Found], skip: int, take: int, last: bool) -> Portion
 class TolerantVerifier(EntryVerifier):
     """Compares index entries with rows, some of which cannot be read.
 
-    An entry whose row cannot be read is returned with the error of that row: whether the entry is current cannot be
-    known. Its reader must be tolerant.
+    An entry whose row cannot be read is returned with the error of that row, because nobody can tell whether the entry
+    is current. The verifier's reader must be tolerant.
     """
 
     def verify(self, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:

@@ -1,1 +1,1 @@
-"""Session calls that write one row: insert, update, rekey, increment, prepend, and groups."""
+"""The calls of a session that write one row, such as insert, put, update and increment, and groups of calls."""

@@ -1,4 +1,4 @@
-"""Increments of counters: immediate, and atomic on the server."""
+"""Increments of counters, which run immediately and are atomic on the server."""
 
 from __future__ import annotations
 
@@ -77,13 +77,15 @@ def increment(
                 )
             cell.check(current, number)
             return cell.add(number)
-        # The increment may create a row here, which it must not do once rows need system cells.
+        # This increment may create a row. It must not do so when rows have got system cells in the meantime.
         with suppress(_Changed):
             return cell.add(number, partial(_check_unchanged, bind, binding))
 
 
 class _Changed(Exception):
-    """The way the table is written has changed since the increment began. `increment` catches this and begins again."""
+    """Raised if the way in which the table must be written has changed since the increment began. `increment` catches
+    this and begins again.
+    """
 
 
 def _check_unchanged(bind: Callable[[TableSchema], Binding], binding: Binding) -> None:
@@ -98,7 +100,7 @@ def in_range(number: int) -> bool:
 
 @frozen
 class CounterCell:
-    """One counter of one row. The server's sums wrap at 64 bits; `add` undoes an increment that has wrapped.
+    """One counter of one row. The server's sums wrap at 64 bits, so `add` undoes an increment that has wrapped.
 
     Attributes:
         row: key of the row; in a wide row, the object key.
@@ -112,7 +114,7 @@ class CounterCell:
     field: str
 
     def check(self, row: Row, amount: int) -> None:
-        """Raises `CounterOverflow` if the counter in a row that was read leaves no room for the amount."""
+        """Raises `CounterOverflow` if the amount would take the counter, as it was read, beyond 64 bits."""
         cell = row.columns.get(self.column)
         if cell is not None and len(cell.value) == LONG.size and not in_range(LONG.unpack(cell.value)[0] + amount):
             raise self._refused()
@@ -120,10 +122,12 @@ class CounterCell:
     def add(self, amount: int, gate: Gate | None = None) -> int:
         """Increments the counter, and undoes this if the sum has wrapped.
 
-        Increments commute, so undoing one takes back exactly its own amount, whatever others have added in between.
+        The order of increments makes no difference, so undoing one takes back exactly its amount, whatever other
+        programs have added in between.
 
         Args:
-            gate: the gate that the increment passes before it is sent. The increment that undoes it passes no gate.
+            gate: the gate that is asked before the increment is sent. For the increment that undoes it, no gate is
+                asked.
         """
         with gated(gate):
             value = self._sent(amount)
@@ -158,7 +162,7 @@ class CounterCell:
             if cell is None or cell.value:
                 raise
         zero = Put(self.row, {self.column: COUNTER_ZERO})
-        # not applied if another program was faster
+        # this is not applied if another program was faster
         self.store.check_and_put(self.table, self.row, self.column, b"", zero)
         return self.store.increment(self.table, self.row, self.column, amount)
 

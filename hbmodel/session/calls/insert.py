@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @define(eq=False)
 class Inserter:
-    """Inserts objects into a store, each only if its key is free and no pending call writes it.
+    """Inserts objects into a store, each only if its key is free and no pending call writes the row.
 
     Attributes:
         call: the name of the session's call, for error messages.
@@ -60,7 +60,7 @@ class Inserter:
     call: str = "insert"
 
     def check(self, obj: object, ttl: int | None) -> None:
-        """Raises `CapabilityError` if this store supports no insert for an object, whether its key is free or not."""
+        """Raises `CapabilityError` if this store cannot insert such an object at all."""
         schema = schema_of_object(obj)
         Attempt(self, obj, put_object(schema, obj, ttl)).protocol(self.bind(schema))
 
@@ -79,7 +79,7 @@ class Inserter:
     def carry_out(
         self, schema: TableSchema, begin: Callable[[Binding], Protocol[Any]], latest: Callable[[], Attempt[T] | None]
     ) -> T:
-        """Runs the protocol of an insert, and restarts it if the way its table is written has changed.
+        """Runs the protocol of an insert, and restarts it if the way in which the table must be written changes.
 
         Args:
             latest: returns the current or last attempt of the protocol; None before the first.
@@ -111,11 +111,11 @@ class Inserter:
 
 @define(eq=False)
 class Attempt(Generic[T]):
-    """One object that is put if its key is free.
+    """An attempt to put one object if its key is free.
 
     Attributes:
         sent: the changes of a versioned row that were sent.
-        placed: the outcome of the put, for an unversioned model with indexes; empty before the put.
+        placed: for an unversioned model with indexes, the outcome of the put; empty before the put.
     """
 
     by: Inserter
@@ -160,15 +160,15 @@ class Attempt(Generic[T]):
         return bool(self.placed or self.sent)
 
     def finished(self) -> T:
-        """Ends the insert with the current binding, if the indexes have changed after its row was sent.
+        """If the indexes have changed after the row was sent, completes the insert with the current binding.
 
-        A row that was put is not put again, because other programs may have changed or deleted it since. It gets its
-        index entries and its claims of unique values as in a build of an index.
+        The row is not put again, because other programs may have changed or deleted it since. Its index entries and
+        claims of unique values are added in the same way as by a build of an index.
 
         Raises:
             UniqueViolation: another row holds one of its values; the row was deleted again.
-            PartialWrite: another row holds one of its values, but other programs have written the row since, so that it
-                stays; or the model can no longer write the table.
+            PartialWrite: another row holds one of its values, but the inserted row is not deleted because other
+                programs have written it since; or the model can no longer write the table.
             UnknownOutcome: the indexes keep changing.
         """
         by, schema = self.by, schema_of_object(self.obj)
@@ -213,8 +213,8 @@ class Attempt(Generic[T]):
         return binding
 
     def _brought_up_to_date(self, binding: Binding) -> Protocol[list[UniqueViolation]]:
-        """Puts the entries of the row and claims its unique values, if the row exists; returns a violation for each
-        value that another row holds.
+        """If the row exists, puts its entries and claims its unique values. Returns a violation for each value that
+        another row holds.
         """
         schema, row = binding.schema, self.write.row
         yield from keep_entries(
@@ -264,10 +264,10 @@ class Attempt(Generic[T]):
 
 
 def insert_between(work: UnitOfWork, pending: PendingRows, obj: T) -> T:
-    """Puts an object if its key is free, for a versioned model whose objects move between two tables.
+    """Puts an object if its key is free. For versioned models whose objects are moving between two tables.
 
     Args:
-        work: a unit of work in which a live row is an error.
+        work: a unit of work in which an existing row is an error.
 
     Raises:
         UnknownOutcome: the store became unreachable after something was sent.
@@ -288,8 +288,8 @@ def insert_between(work: UnitOfWork, pending: PendingRows, obj: T) -> T:
 
 
 def never_empty_column(schema: TableSchema, call: str) -> bytes:
-    """A column that proves the existence of a row without system cells; raises `CapabilityError`, which names the
-    call.
+    """A column whose cell proves that a row without system cells exists. Raises `CapabilityError`, with the name of the
+    call, if there is none.
     """
     column = schema.exists_column or next(
         (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None

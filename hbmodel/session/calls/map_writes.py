@@ -1,4 +1,4 @@
-"""Puts and removals of entries of map columns, as changes of an update."""
+"""Turns puts and removals of entries of map columns into changes of an update."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Removed(dict[Any, None]):
 def merged_entries(
     schema: TableSchema, loaded: Any, name: str, entries: object, row: bytes
 ) -> tuple[dict[Any, Any], Any]:
-    """The entries to write, with None as the value of those to remove, and the resulting map column of the object.
+    """The entries to write, in which None stands for a removal, and the resulting map column of the object.
 
     Args:
-        loaded: the entries of the object, or `NotLoaded`.
+        loaded: the entries in the object, or `NotLoaded`.
 
     Raises:
         EncodingError: an entry cannot be stored; names the field.

@@ -28,7 +28,7 @@ def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
             table=schema.table,
             field=last,
         )
-    with claiming():  # names in the object may be new: they get ids
+    with claiming():  # names in the object may be new, and then get ids
         prefix = KeyPrefix.of(schema, fields)
     by.pending.check_ranges("prepend", schema, prefix.ranges)
     blank = model(**fields, **{last: prefix.order.last})
@@ -39,7 +39,7 @@ def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
         return Attempt(by, obj, put_object(schema, obj))
 
     def begin(binding: Binding) -> Protocol[Any]:
-        # an object that cannot be stored, or not be inserted in this store, is refused before any call
+        # an object that cannot be stored, or that this store cannot insert, is refused before any call
         attempt(prefix.order.last).protocol(binding)
 
         def insert(number: int) -> Protocol[Any]:

@@ -30,8 +30,8 @@ from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 
 ATTEMPTS = 10
-"""The number of times that a put is tried while other programs create and delete the row between its two steps. In a
-store without check-and-mutate, a claim of a program that died during an insert has the same effect.
+"""How many times a put is tried if other programs create or delete the row between its two steps. In a store without
+check-and-mutate, the claim of a program that died during an insert has the same effect.
 """
 
 Insert = Callable[[Any, int | None], object]
@@ -46,7 +46,7 @@ def put(
     insert: Insert,
     check: Insert,
 ) -> bool:
-    """Updates the row under a key, or inserts an object if the row does not exist; returns whether it was inserted.
+    """Updates the row with a key, or inserts an object if the row does not exist. Returns whether it was inserted.
 
     Both the update and the insert are atomic. Each fails if another program has created or deleted the row in the
     meantime.
@@ -104,7 +104,7 @@ def put_rows(
     one: Callable[[TableSchema, Mapping[str, Any]], object],
     together: Callable[[TableSchema, Sequence[Mapping[str, Any]]], None],
 ) -> None:
-    """Puts many rows: those that are put without a read in batches, the others one after the other.
+    """Puts many rows. Rows that are put without a read are put in batches, all others one after the other.
 
     Args:
         one: puts a row.
@@ -112,7 +112,8 @@ def put_rows(
 
     Raises:
         SessionError: a row is not a mapping.
-        PartialWrite: the store failed after something was sent; `position` is the number of rows that are written.
+        PartialWrite: the store failed after something was sent; `position` is the number of rows, counted from the
+            start, that are written.
     """
     wrong = next((fields for fields in rows if not isinstance(fields, Mapping)), None)
     if wrong is not None:
@@ -167,7 +168,8 @@ def _updated(work: UnitOfWork, call: Pending) -> bool:
 def checked_puts(
     schema: TableSchema, rows: Sequence[Mapping[str, Any]], pending: PendingRows
 ) -> Sequence[UpdateFields]:
-    """The writes of puts that read no row, one for each row; if a field is given twice, the later value counts.
+    """The writes for puts without a read, one for each row. If a field of a row is given several times, the last value
+    is used.
 
     Raises:
         SessionError: a column without a default is not given, or a pending call writes a row.

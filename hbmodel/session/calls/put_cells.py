@@ -1,4 +1,4 @@
-"""Puts some cells of rows in tables of other programs, without reading the rows, for `Session.put`."""
+"""Puts some cells of rows in external tables, without reading the rows, for `Session.put`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hbmodel.store.values import Delete, Put
 
 
 def put_cells(by: Inserter, schema: TableSchema, updates: Sequence[UpdateFields]) -> None:
-    """Puts the cells of new values, and deletes the cells of fields that are None. Each row occurs at most once.
+    """Puts the cells of the new values, and deletes the cells of fields that become None. Each row occurs at most once.
 
     Raises:
         SchemaMismatch: the table keeps changing.
@@ -48,7 +48,7 @@ def put_cells(by: Inserter, schema: TableSchema, updates: Sequence[UpdateFields]
 
 
 def _noted(protocol: Protocol[None], done: list[Operation]) -> Protocol[None]:
-    """Runs the same protocol, and appends each operation that was carried out to `done`."""
+    """Runs a protocol, and appends each operation that was carried out to `done`."""
     answer: Any = None
     while True:
         try:

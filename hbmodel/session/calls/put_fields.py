@@ -1,4 +1,4 @@
-"""Which fields a put of a model takes."""
+"""The fields that a put of a model must or may have."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hbmodel.mapping.schema import TableSchema
 
 @frozen
 class PutFields:
-    """The names of the fields of a model, as its puts need them.
+    """The names of a model's fields, by their role in a put.
 
     Attributes:
         key: the fields of the key.
         required: the columns that have no default.
-        blind: all fields, if the rows of the model are put without a read: any cell makes a row an object, so it makes
-            no difference whether the row exists. Empty for all other models.
+        blind: all fields, if rows of the model are put without a read. This is possible if any cell makes a row an
+            object, because then it makes no difference whether the row exists. Empty for all other models.
     """
 
     table: str
@@ -29,7 +29,7 @@ class PutFields:
 
     @classmethod
     def of(cls, schema: TableSchema) -> PutFields:
-        """The fields of a model; they are determined once."""
+        """The fields of a model. They are determined only once."""
         known: PutFields | None = schema.compiled.get("put")
         if known is not None:
             return known
@@ -39,7 +39,9 @@ class PutFields:
         return schema.keep("put", cls(schema.table, frozenset(schema.layout.names), required, names))
 
     def put_blindly(self, fields: Mapping[str, Any]) -> bool:
-        """Whether these fields of a row are put without a read: at least one is not in the key, and all are known."""
+        """Whether these fields of a row are put without a read. For this, all of them must be known, and at least one
+        must not be in the key.
+        """
         if not self.blind:
             return False
         changes = fields.keys() - self.key

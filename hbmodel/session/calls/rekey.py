@@ -53,7 +53,7 @@ def rekey(
 
         try:
             done: Moved = drive(store, moved_to(_mover(binding, clock.bound), move, progress), clock, check)
-        except SchemaMismatch:  # the next run finds what is already done
+        except SchemaMismatch:  # the next run finds out what is already done
             continue
         moved: T = (done[0] if isinstance(done, list) else done).obj
         return moved
@@ -61,8 +61,8 @@ def rekey(
 
 
 def _bound(bind: Callable[[TableSchema], Binding], schema: TableSchema, move: Move, progress: Progress) -> Binding:
-    """The binding for the move; raises `PartialWrite` if the model can no longer write the table and the object has
-    begun to move.
+    """The binding for the move. Raises `PartialWrite` if the model can no longer write the table although the move has
+    begun.
     """
     try:
         binding = bind(schema)
@@ -87,7 +87,7 @@ def _bound(bind: Callable[[TableSchema], Binding], schema: TableSchema, move: Mo
 
 
 def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any]) -> Move:
-    """The requested move, checked before any call."""
+    """Makes the requested move, and checks it before any call."""
     if schema.salt.random:
         raise CapabilityError(
             "rekey() is not possible under RandomSalt: a key that is free in one bucket may be used in others.",

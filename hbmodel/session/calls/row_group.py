@@ -1,4 +1,6 @@
-"""Local transactions: the objects of one row are read, then changed only if the row has not changed since."""
+"""Local transactions, in which the objects of one row are read, and then changed only if the row has not changed
+since.
+"""
 
 from __future__ import annotations
 
@@ -60,20 +62,20 @@ class Reader(Protocol):
 
 
 class RowGroup:
-    """A local transaction over the objects of one row of versioned models, of all kinds.
+    """A local transaction over the objects in one row, which may be of several versioned models.
 
-    All changes of the commit are one atomic change. It is made only if the row still has the version that it had at the
-    start of the group: no program added, changed or deleted an object of the row in between. Otherwise the commit
-    raises `ConflictError`. Nothing is locked. Objects of other rows are not accepted. A group belongs to its session
-    and its thread. A row has one version for each column family that its models use. The first use of a model of
-    another family links the two versions; from then on they are one version of the whole row.
+    The commit makes all changes at once, in one atomic mutation, and only if the row still has the version that it had
+    at the start of the group. This means that no program has added, changed or deleted an object of the row in between.
+    Otherwise the commit raises `ConflictError`. Nothing is locked. Objects of other rows are not accepted. A group
+    belongs to its session and its thread. A row has one version for each column family that its models use. The first
+    use of a model of another family links the two versions; from then on they are one version of the whole row.
 
     As a context manager it commits on a clean exit and discards on an exception.
 
     Args:
         session: reads the objects.
         store: the store with the table.
-        work: makes the unit of work of an attempt, given the version that the row must have.
+        work: makes the unit of work for an attempt, given the version that the row must have.
         model: one of the models of the row.
         key: the fields of its row key.
 
@@ -121,8 +123,8 @@ class RowGroup:
 
         Args:
             model: the class of the object, which may differ from the group's.
-            **key: the key fields that are not in the row key; and the split time, if it differs from the one that was
-                given to the group.
+            **key: the key fields that are not in the row key. The split time must be given as well, if it is not the
+                one that was given to the group.
 
         Raises:
             SessionError: an object with this key is in another row; or the group has not used the model's column family
@@ -223,14 +225,14 @@ class RowGroup:
             self._work = None
 
     def retry(self, function: Callable[[Self], R], *, attempts: int = RETRIES) -> R:
-        """Runs a function that reads and changes objects through the group, and commits; repeats both after a
-        `ConflictError`.
+        """Runs a function that reads and changes objects through the group, and then commits. If this raises
+        `ConflictError`, both are repeated.
 
         After another error nothing is pending, except after `PartialWrite` and `UnknownOutcome`; see `Session.retry`.
 
         Args:
             function: called with the group; its result is returned.
-            attempts: the maximum number of runs. A random, growing wait separates two of them.
+            attempts: the maximum number of runs. Between runs there are random waits, which tend to grow.
 
         Raises:
             ConflictError: the error of the last attempt.
@@ -254,9 +256,10 @@ class RowGroup:
             self.discard()
 
     def _begun(self, schema: TableSchema) -> UnitOfWork:
-        """The unit of work of the attempt; the first call reads the version of the row, before any object is read.
+        """The unit of work of the attempt. The first call of an attempt reads the version of the row, before any object
+        is read.
 
-        The first call for a model of another family links the version in that family to this version.
+        The first call for a model of a different column family links the version in that family to this version.
         """
         if self._work is None:
             self._version = self._version_in(self._schema)
@@ -270,15 +273,15 @@ class RowGroup:
         return self._work
 
     def _version_in(self, schema: TableSchema) -> RowVersionCell:
-        """The version of the row that the objects of a model show."""
+        """The version of the row in the column family of a model."""
         (version,) = read_versions_of(self._store, self._table, {self._row: [schema.family + b":" + ROW_VERSION]})[
             self._row
         ]
         return version
 
     def _share_version(self, schema: TableSchema, work: UnitOfWork) -> None:
-        """Links the row's version in the family of a model to the group's version; raises `ConflictError` if the
-        group's version has changed.
+        """Links the row's version in the column family of a model to the group's version. Raises `ConflictError` if the
+        row no longer has the group's version.
         """
         while True:
             mine, other = self._version_in(self._schema), self._version_in(schema)
@@ -335,7 +338,7 @@ def _row_values(schema: TableSchema, key: Mapping[str, Any]) -> Values:
 
 
 def _row(schema: TableSchema, values: Values) -> bytes:
-    """The row with these values in its key."""
+    """The key of the row that has these values."""
     assert schema.wide is not None
     names = schema.layout.names
     parts = schema.layout.pack_leading(values)

@@ -1,4 +1,4 @@
-"""Prepares updates: checks and encodes the changes, and copies them into the resulting object."""
+"""Prepares updates by checking and encoding the changes, and by copying them into the resulting object."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def _update(
     """The write of an update, and the resulting contents of the map columns that it changes.
 
     Args:
-        subject: the object or key that outcomes and errors name.
-        changes: new values by field name, and `ttl`, which is removed from them.
+        subject: the object or key that is named in outcomes and errors.
+        changes: new values by field name. `ttl` is removed from them.
         loaded: returns the entries of a map column by its name, or `NotLoaded`.
     """
     check_condition(schema, condition)

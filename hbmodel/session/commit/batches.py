@@ -1,4 +1,4 @@
-"""Pending writes, and the batches in which a commit executes them: a batch writes each row once."""
+"""Pending writes, and the batches in which a commit executes them, each of which writes a row at most once."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Pending:
     """One call of a session: its writes (several under a random salt) and their result.
 
     Attributes:
-        copy: the object that is given the version of the row after the write, for a versioned model, or None.
-        following: for an update of an object with a version, the version that the copy has until the write, or None.
-        base: the pending update that returned the subject, or None. If that update is refused, this call must not be
-            carried out.
+        copy: for a versioned model, the object that gets the version of the row after the write; otherwise None.
+        following: for an update of a versioned object, the version that the copy has until the write; otherwise None.
+        base: the pending update that returned the object which this call writes, or None. If that update is refused,
+            this call must not be carried out.
     """
 
     schema: TableSchema
@@ -46,8 +46,8 @@ class Pending:
     def settle(self, outcome: Outcome) -> None:
         """Records the outcome of one of the writes.
 
-        A failure is kept, and a delete that found a row takes precedence over one that did not. If this call replaced
-        an earlier call of the same commit, the earlier call is settled together with it, and is pending until then.
+        If there are several writes, a failure determines the outcome of the call, and otherwise a delete that found a
+        row. If this call replaced an earlier call of the same commit, the earlier call gets its outcome now.
         """
         self.remaining -= 1
         if (
@@ -82,7 +82,7 @@ class Pending:
             give_version(self.schema, self.copy, self.following.before)
 
     def require(self, version: int) -> None:
-        """Makes the writes require another version of the row."""
+        """Makes the writes require this version of the row."""
         self.writes = [evolve(write, version=version) for write in self.writes]
         if self.following is not None:
             self.following = NextVersion(version)
@@ -125,10 +125,10 @@ class Batch:
     restarted: bool = False
 
     def reported(self, outcome: Outcome) -> Outcome:
-        """The outcome that the caller gets after a restart: `UnknownOutcome` for a write that the new indexes refuse.
+        """The outcome to report after a restart. If the new indexes refuse a write, this is `UnknownOutcome`, because
+        the write may have been carried out before the restart.
 
-        The write may have been carried out before the restart. The protocols of versioned models detect this
-        themselves.
+        Outcomes of versioned models are not changed: their protocols find out what was carried out.
         """
         error = outcome.error
         if self.schema.versioned or error is None or isinstance(error, RowNotFound | UnknownOutcome):
@@ -145,8 +145,8 @@ class Batch:
         return evolve(outcome, error=unknown)
 
     def leave_out_dependents(self) -> None:
-        """Refuses the writes of copies whose update was refused in an earlier batch: no row has the version of such a
-        copy.
+        """Refuses the writes of copies that were returned by an update which was refused in an earlier batch. No row
+        has the version of such a copy.
 
         The version check alone might accept these writes, because another program may have given the row the same
         version number.
@@ -195,11 +195,12 @@ def _changes_one_of(fields: frozenset[str], write: RowWrite) -> bool:
 
 
 def split_batches(pending: Sequence[Pending], size: int = BATCH_ROWS) -> list[Batch]:
-    """Splits writes into batches, and sets how many outcomes each pending call waits for.
+    """Divides writes into batches, and sets how many outcomes each pending call waits for.
 
     The order of writes to one row is kept. A put is dropped if the next write of its row is a put with the same
-    version, unless the model has unique indexes. Unique values are claimed and released in the order of the calls: if a
-    row's values change a second time, both changes are written, and no later call is written before the second one.
+    version, unless the model has unique indexes. Unique values are claimed and released in the order of the calls. So
+    if a row's unique values change twice, both changes are written, and no later call is written before the second
+    change.
     """
     if len(pending) == 1 and len(pending[0].writes) == 1:
         pending[0].remaining = 1

@@ -1,4 +1,4 @@
-"""Adds in bulk: streams objects into a store in batches with a limited number of rows and bytes."""
+"""Streams objects into a store in batches with a limited number of rows and bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hbmodel.store.checks.numbers import whole_number
 
 DEFAULT_BATCH = 1000
 BATCH_BYTES = 8 * 1024 * 1024
-"""The largest number of bytes of cells and keys in one batch; a single larger object is a batch by itself."""
+"""The maximum number of bytes of cells and keys in one batch. A larger object is put in a separate batch."""
 
 Progress = Callable[[int], object]
 
@@ -44,7 +44,7 @@ class BulkAdd:
         self._work = work
         self._batch_size, self._shuffle, self._progress, self._ttl = rows, window, progress, ttl
         self._read = self._certain = 0
-        self._begun = False  # whether any batch is written; with shuffling, the certain position may still be 0
+        self._begun = False  # whether any batch is written; with shuffling, the position that is certain may still be 0
 
     def run(self, objs: Iterable[Any]) -> int:
         """Writes all objects and returns their number."""
@@ -55,7 +55,7 @@ class BulkAdd:
                 self._work.commit()
             except HbmodelError as error:
                 if not self._begun and not isinstance(error, PartialWrite):
-                    raise  # nothing was sent, so the error is raised as it is
+                    raise  # nothing was sent, so the original error is raised
                 if isinstance(error, PartialWrite):
                     partial = error.details
                 elif error.failures:  # the whole batch was refused
@@ -85,15 +85,17 @@ class BulkAdd:
             yield Pending(schema, obj, [write], copy=obj)
 
     def _windows(self, objs: Iterable[Any]) -> Iterator[tuple[Pending, bool]]:
-        """Yields the calls in the order of their writes, each with a flag: whether its window ends there."""
+        """Yields the calls in the order in which they are written, each with a flag that is True for the last call of a
+        window.
+        """
         encoded = self._encoded(objs)
         if not self._shuffle:
             for call in encoded:
                 yield call, True
             return
         while True:
-            # If a window has several objects with one key, it keeps only the last. So shuffling cannot put an older one
-            # after it.
+            # Of several objects with the same key in a window, only the last is kept, so that shuffling cannot write an
+            # older one after it.
             last: dict[tuple[int, Any], Pending] = {}
             taken = 0
             for call in encoded:
@@ -110,7 +112,9 @@ class BulkAdd:
             yield mixed[-1], True
 
     def _batches(self, windows: Iterator[tuple[Pending, bool]]) -> Iterator[tuple[list[Pending], int]]:
-        """Yields batches, each with the number of leading objects that are all written once the batch is written."""
+        """Yields batches. The number with each batch says how many objects, counted from the start, are all written
+        when this batch is written.
+        """
         batch: list[Pending] = []
         size = certain = 0
         for call, ends in windows:
@@ -126,7 +130,9 @@ class BulkAdd:
 
 
 def _identity(call: Pending) -> Any:
-    """The row key without the salt: under a random salt, calls with the same key draw different buckets."""
+    """The key of a call's row, without the salt, because under a random salt calls with the same key draw different
+    buckets.
+    """
     (write,) = call.writes
     return write.row[call.schema.salt.width :]
 

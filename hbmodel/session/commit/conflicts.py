@@ -30,8 +30,8 @@ RETRIES = 30
 
 FIRST_WAIT = 0.005
 LONGEST_WAIT = 0.5
-"""The maximum of the first wait between attempts, and of the longest wait, in seconds. The maximum doubles with each
-attempt, and each wait is random, between zero and its maximum.
+"""The maximum of the first wait between attempts, and the maximum of all waits, in seconds. The maximum doubles with
+each attempt, up to `LONGEST_WAIT`. Each wait is random, between zero and its maximum.
 """
 
 
@@ -59,7 +59,7 @@ def check_condition(schema: TableSchema, condition: object) -> None:
 
 
 def waits_between(attempts: int) -> Iterator[float]:
-    """The waits between this many attempts, in seconds ("full jitter", Brooker, Exponential Backoff And Jitter, 2015).
+    """The waits between attempts, in seconds ("full jitter", Brooker, Exponential Backoff And Jitter, 2015).
 
     Raises:
         SessionError: the number of attempts is invalid.
@@ -86,8 +86,8 @@ R = TypeVar("R", bound=Retried)
 
 
 def _called(session: R, function: Callable[[R], T]) -> T:
-    """Calls a function and returns its result. If it fails, pending calls are dropped, so that no later commit writes
-    half of its changes.
+    """Calls a function and returns its result. If the function fails, pending calls are dropped, so that a later commit
+    does not write some of the function's changes.
     """
     try:
         return function(session)
@@ -98,11 +98,11 @@ def _called(session: R, function: Callable[[R], T]) -> T:
 
 
 def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[float]) -> T:
-    """Runs a function and commits, and repeats both after each wait while the result is `ConflictError`; see
+    """Runs a function and commits. After a `ConflictError`, waits and repeats both, as long as there are waits; see
     `Session.retry`.
 
-    After most errors of the commit nothing is written, and its calls are dropped. After `PartialWrite` and
-    `UnknownOutcome` nothing is dropped, because only this session can find out what was written, and finish the commit.
+    After most errors of the commit nothing is written, and the calls are dropped. After `PartialWrite` and
+    `UnknownOutcome` they are kept, because only this session can find out what was written and finish the commit.
     """
     while True:
         try:
@@ -125,25 +125,27 @@ def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a commit stopped: the class of an error and its text, for `PartialWrite.reason`."""
+    """The class and the text of the error that stopped a commit, for `PartialWrite.reason`."""
     return f"{type(error).__name__}: {error}"
 
 
 _UNCERTAIN = (ClockError, PartialWrite, UnknownOutcome)
-"""Errors after which a call may nevertheless have changed its row. `ClockError` is one of them: an update of a row that
-expires may find a cell ahead of the clock only when it writes the row's other columns again.
+"""Errors after which a call may nevertheless have changed its row. `ClockError` is among them because an update of a
+row that expires may have written some columns before it finds, while it writes the others again, a cell that is ahead
+of the clock.
 """
 
 
 def refusal(outcomes: Sequence[Outcome], failures: Sequence[Outcome], *, whole: bool) -> HbmodelError:
-    """The error of a commit with failed calls. If all calls failed with errors of one class, and certainly nothing is
-    written, it has this class; otherwise it is a `PartialWrite`. If the errors are conflicts, deletes that found
-    nothing count as failed too.
+    """The error of a commit with failed calls. If all calls failed with errors of the same class, and certainly nothing
+    is written, the error is of this class. Otherwise it is a `PartialWrite`. If the class is `ConflictError`, deletes
+    that found nothing also count as failed.
 
     Args:
         outcomes: the outcomes of all calls.
         failures: the outcomes of the failed calls.
-        whole: whether each of the failed calls is a write of one row, so that no part of it can have been carried out.
+        whole: whether each failed call writes only one row. In this case, no part of a failed call can have been
+            carried out.
     """
     errors = [outcome.error for outcome in failures if outcome.error is not None]
     firsts: dict[type[HbmodelError], HbmodelError] = {}

@@ -1,5 +1,5 @@
-"""Decides where a session reads and writes the objects of a model whose key is being changed: this depends on the
-phase of the migration.
+"""Decides, by the phase of the migration, where a session reads and writes the objects of a model whose key is being
+changed.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class MigrationRouting:
     """Chooses the tables for models that replace others.
 
     Args:
-        bind: returns the current binding of a model; the binding of a layout that is being replaced contains the phase
-            of that migration.
+        bind: returns the current binding of a model. The binding of a layout that is being replaced contains the phase
+            of the migration.
     """
 
     def __init__(self, bind: Callable[[TableSchema], Binding], view: Callable[[TableSchema], Store]) -> None:
@@ -62,11 +62,11 @@ class MigrationRouting:
         return phase
 
     def read(self, schema: TableSchema) -> list[TableSchema]:
-        """The layouts to read objects of a model from, in reading order."""
+        """The layouts of the tables from which objects of a model are read, in this order."""
         return [schema] if schema.replaces is None else [_of(schema, side) for side in self.phase(schema).reads]
 
     def get_many(self, schema: TableSchema, keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[Any]:
-        """The objects under many keys, each from the first table that has it."""
+        """The objects with these keys, each from the first table in which it is found."""
         if schema.replaces is None:
             return get_many(self._view(schema), schema, keys, lambda: self._bind(schema).reader)
         keys = list(keys)
@@ -77,13 +77,13 @@ class MigrationRouting:
                 return objects
 
     def moment(self, schema: TableSchema) -> Moment:
-        """The phase, and the time of its start."""
+        """The current phase of the migration, and the time of its start."""
         assert schema.replaces is not None
         return self.phase(schema), self._bind(schema.replaces).phase_since
 
     def lasts(self, schema: TableSchema, moment: Moment) -> bool:
-        """Whether a read that began at this time has missed no object. Only a versioned model needs this check: its
-        objects leave a table when they move.
+        """Whether a read that began at this moment has certainly missed no object. Only versioned models need this
+        check, because their objects leave a table when they move.
         """
         if not schema.versioned:
             return True
@@ -97,7 +97,7 @@ class MigrationRouting:
         named = [dict(zip(schema.layout.names, mapper.given(key), strict=False)) for key in keys]
         for key in named:
             if not any(_can_have(layout, key) for layout in layouts):
-                # if no table can have the key, the caller made a mistake
+                # no table can have this key, so the caller made a mistake
                 mapper.rows([key[name] for name in schema.layout.names])
         objects: list[Any] = [None] * len(named)
         for layout in layouts:
@@ -110,7 +110,7 @@ class MigrationRouting:
         return objects
 
     def check_changes(self, schema: TableSchema, action: str) -> TableSchema:
-        """The layout in which an object may be deleted, or put only if its key is free.
+        """The layout in which deletes and inserts are made.
 
         Raises:
             CapabilityError: both tables are in use.
@@ -129,11 +129,13 @@ class MigrationRouting:
         return _of(schema, phase.writes)
 
     def inserts(self, schema: TableSchema) -> bool:
-        """Whether an insert must be made by a unit of work, since objects are versioned and may be in either table."""
+        """Whether an insert must be made by a unit of work, because the objects are versioned and may be in either
+        table.
+        """
         return schema.replaces is not None and schema.versioned and self.phase(schema).name != DONE
 
     def check_insert(self, schema: TableSchema) -> None:
-        """Raises `CapabilityError` if a look into one table alone cannot yet show whether a key is free."""
+        """Raises `CapabilityError` if reading only one of the tables cannot show whether a key is free."""
         if schema.replaces is not None and self.phase(schema).name != DONE:
             calls = "prepend() and rekey()" if schema.versioned else "insert(), prepend() and rekey()"
             raise CapabilityError(
@@ -144,11 +146,11 @@ class MigrationRouting:
             )
 
     def written(self, schema: TableSchema) -> TableSchema:
-        """The layout in which new objects are put."""
+        """The layout of the table into which new objects are put."""
         return schema if schema.replaces is None else _of(schema, self.phase(schema).writes)
 
     def route(self, batch: Batch) -> None:
-        """Directs a batch to the table where objects of its model are written now."""
+        """Directs a batch to the table into which objects of its model are currently written."""
         schema = batch.owners[0].schema
         if schema.replaces is None:
             return
@@ -174,8 +176,8 @@ class MigrationRouting:
             )
 
     def outdated(self, batch: Batch) -> bool:
-        """Whether the migration has left the phase in which a batch was planned. Then the batch's objects are
-        written to another table, or must not be deleted now.
+        """Whether the migration has left the phase in which a batch was planned, so that its objects must be written to
+        a different table, or must not be deleted now.
         """
         schema = batch.owners[0].schema
         if batch.phase is not None:
@@ -183,7 +185,9 @@ class MigrationRouting:
         return schema.replaces is not None and not self.stayed(batch)
 
     def between(self, batch: Batch, bound: int, *, insert: bool, rounds: int) -> Protocol[Any] | None:
-        """The protocol that writes a batch while its objects are in two tables, or None if they are in one."""
+        """The protocol that writes a batch whose objects may be in either of two tables; None if all of them are in one
+        table.
+        """
         phase, schema = batch.phase, batch.owners[0].schema
         if phase is None or phase.seals is None:
             return None
@@ -200,18 +204,20 @@ class MigrationRouting:
         return write_between(way, writes, sent, insert=insert, rounds=rounds)
 
     def stayed(self, batch: Batch) -> bool:
-        """Whether the writes of a batch may be acknowledged: not if the phase changed while they ran."""
+        """Whether the writes of a batch may be acknowledged, because the phase has not changed in the meantime in a way
+        that matters for them.
+        """
         schema = batch.owners[0].schema
         if schema.versioned:
-            return True  # a written row stays in its table until it is sealed
+            return True  # a row that was written stays in its table until it is sealed
         phase = self.phase(schema)
         deletes = any(not isinstance(write, PutObject) for write in batch.writes)
         return _of(schema, phase.writes) is batch.schema and (phase.ends or not deletes)
 
 
 def _can_have(layout: TableSchema, key: Mapping[str, Any]) -> bool:
-    """Whether a row of a layout can have this key. The codecs of a layout may be unable to store a value that the
-    codecs of the other layout can store.
+    """Whether a row of a layout can have this key. A value that the codecs of one layout can store may be impossible
+    for the codecs of the other.
     """
     try:
         for key_field in layout.key_fields:
@@ -229,8 +235,8 @@ def _of(schema: TableSchema, side: Side | None) -> TableSchema:
 
 
 def _carry_over(batch: Batch, other: TableSchema) -> None:
-    """Records changes that were sent to the other table as changes of the table that now holds all objects, so that
-    the protocol looks for them there.
+    """Records changes that were sent to the other table as changes of the batch's table, which now holds all objects.
+    The protocol then looks for them in this table.
     """
     sent = batch.sent_to(other.table)
     for write in batch.writes if sent else ():
@@ -238,7 +244,7 @@ def _carry_over(batch: Batch, other: TableSchema) -> None:
 
 
 def rewritten(schema: TableSchema, write: RowWrite) -> RowWrite:
-    """The same write in another layout."""
+    """The same write, in the given layout."""
     if isinstance(write, PutObject):
         return evolve(put_object(schema, write.subject, write.ttl), version=write.version)
     subject: Any = write.key if isinstance(write, UpdateFields) else write.subject

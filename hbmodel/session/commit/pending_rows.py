@@ -1,4 +1,4 @@
-"""The rows of pending calls, which calls that run at once must not touch."""
+"""The rows of pending calls, which calls that run immediately must not touch."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hbmodel.session.commit.batches import Pending
 from hbmodel.store.ranges import KeyRange
 
 _NAMES: Mapping[type[RowWrite], str] = {PutObject: "add", UpdateFields: "update", DeleteRow: "delete"}
-"""The name of the call that makes each kind of pending write."""
+"""For each kind of pending write, the name of the call that makes it."""
 
 
 @define(eq=False)
 class PendingRows:
-    """Refuses calls that run at once on rows that pending calls write, because such a call would take effect before
-    earlier calls.
+    """Refuses calls that run immediately on rows that pending calls write. Such a call would take effect before the
+    earlier, pending calls.
 
     Attributes:
         taken: the number of pending calls that are already recorded.
@@ -30,7 +30,7 @@ class PendingRows:
     _known: dict[Any, dict[bytes, type[RowWrite]]] = field(factory=dict, init=False)
 
     def take(self, calls: Sequence[Pending]) -> None:
-        """Adds the pending calls that follow the known ones."""
+        """Records pending calls that were added since the previous call of this method."""
         for call in calls:
             known = self._known.setdefault(call.schema.registry_keys, {})
             for write in call.writes:
@@ -44,11 +44,11 @@ class PendingRows:
         self.taken = 0
 
     def check_row(self, call: str, schema: TableSchema, row: bytes, *, beside_updates: bool = False) -> None:
-        """Raises `SessionError` if a pending call for the same model writes a row. Other models of the table have other
-        cells.
+        """Raises `SessionError` if a pending call for the same model writes a row. Calls for other models of the table
+        are ignored, because they write other cells.
 
         Args:
-            call: the name of the call that runs at once.
+            call: the name of the call that runs immediately.
             row: its row key; in a wide row, the object key.
             beside_updates: whether the call is allowed while updates of the row are pending.
         """

@@ -1,4 +1,4 @@
-"""The planner that writes the rows of a table: the only place that decides, from the registry's entry, how rows are
+"""Chooses the planner for writes of rows from the registry's entry of the table; only this module decides how rows are
 written.
 """
 
@@ -11,7 +11,7 @@ from hbmodel.tables.registry.registration import AT_SERVER_TIME, Binding
 
 RowPlanner = UnindexedRowPlanner | IndexedRowPlanner | VersionedRowPlanner
 """A planner of writes at the server's time, of last-write-wins writes, or of writes that check the version of a row.
-The third is a subclass of the second.
+The class of the last kind is a subclass of that of the second kind.
 """
 
 
@@ -25,7 +25,7 @@ def row_planner(
     over_closed: bool = False,
     moving: bool = False,
 ) -> RowPlanner:
-    """The planner for writes by a binding.
+    """The planner for writes with a binding.
 
     Args:
         bound: the maximum time by which a timestamp may be ahead of the corrected clock, in ms.

@@ -1,5 +1,5 @@
-"""The writes of one commit into shared rows: which of them belong together, and whether a store can write them in
-one mutation.
+"""Finds out which writes of one commit into shared rows belong together, and whether a store can make them in one
+mutation.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _ALONE = (
 
 @define(eq=False)
 class JointBatch:
-    """Writes into one table with shared rows; writes into the same row are in the same batch.
+    """Writes into one table with shared rows. All writes into the same row are in the same batch.
 
     Attributes:
-        shared: the rows that several of the writes change.
+        shared: the rows that are changed by several of the writes.
     """
 
     parts: Sequence[Batch]
@@ -76,12 +76,12 @@ def joint_batches(
     at_server_time: Callable[[TableSchema], bool],
     batch_rows: int = BATCH_ROWS,
 ) -> list[JointBatch] | None:
-    """The batches of all writes into one table; None if each write has its own row, so that no writes need to be
-    joined.
+    """The batches of all writes into one table. None if each write changes a different row, so that no writes need to
+    be joined.
 
     Args:
         at_server_time: whether the rows of a model are written at the server's time.
-        batch_rows: the number of writes after which another batch begins; the writes of one row stay in one batch.
+        batch_rows: the number of writes after which another batch begins. The writes into one row always stay together.
 
     Raises:
         SessionError: an object is written twice, or models that share a row cannot be combined.
@@ -113,7 +113,7 @@ def joint_batches(
 
 
 def _latest(calls: Sequence[Call]) -> list[Call]:
-    """The writes of one row, one for each object: several writes of an object are combined."""
+    """The writes of one row, in which several writes of the same object are combined into one."""
     latest: dict[tuple[int, bytes], Call] = {}
     for call, original in calls:
         write = original
@@ -128,7 +128,7 @@ def _latest(calls: Sequence[Call]) -> list[Call]:
 
 
 def _both(schema: TableSchema, first: RowWrite, second: RowWrite) -> RowWrite:
-    """One write with the effect of two successive writes of an object.
+    """One write that has the same effect as two successive writes of an object.
 
     Raises:
         SessionError: no single write has this effect.
@@ -160,7 +160,9 @@ def _updated(schema: TableSchema, put: PutObject, update: UpdateFields) -> PutOb
 
 
 def _check(row: bytes, calls: Sequence[Call], can: Capabilities, at_server_time: Callable[[TableSchema], bool]) -> None:
-    """Refuses, before anything is sent, calls that cannot be written in one mutation, as far as the calls show it."""
+    """Refuses, before anything is sent, calls that cannot be written in one mutation, if this can be seen from the
+    calls.
+    """
     schemas = {id(call.schema): call.schema for call, _ in calls}.values()
     table = next(iter(schemas)).table
     if any(schema.versioned for schema in schemas):
@@ -174,7 +176,7 @@ def _check(row: bytes, calls: Sequence[Call], can: Capabilities, at_server_time:
     if can.mutate_row:
         return
     deletes = sum(isinstance(write, DeleteRow) for _, write in calls)
-    times = {at_server_time(schema) for schema in schemas}  # objects with system cells are deleted by a put of a marker
+    times = {at_server_time(schema) for schema in schemas}  # objects with system cells are deleted by putting a marker
     if (
         any(_expires(write) for _, write in calls)
         or len(times) > 1
@@ -184,7 +186,7 @@ def _check(row: bytes, calls: Sequence[Call], can: Capabilities, at_server_time:
 
 
 def _check_versions(row: bytes, schemas: Sequence[TableSchema]) -> None:
-    """Raises `SessionError` for models of a row whose versions cannot be checked as one."""
+    """Raises `SessionError` if the versions of the models of a row cannot be checked together."""
     table = schemas[0].table
     if not all(schema.versioned for schema in schemas):
         raise SessionError(_VERSIONS, table=table, key=row)
@@ -194,8 +196,8 @@ def _check_versions(row: bytes, schemas: Sequence[TableSchema]) -> None:
 
 
 def _under_condition(schema: TableSchema, write: RowWrite, at_server_time: Callable[[TableSchema], bool]) -> bool:
-    """Whether a write checks that its object still exists. An update with a TTL need not: its timestamp is before that
-    of any later delete.
+    """Whether a write checks that its object still exists. An update with a TTL does not need this check, because its
+    timestamp is below that of any later delete.
     """
     if not isinstance(write, UpdateFields) or write.ttl is not None or schema.versioned:
         return False

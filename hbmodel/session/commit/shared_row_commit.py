@@ -1,4 +1,4 @@
-"""Commits of objects that share rows: the protocol of each model runs on its own, and each row changes in one atomic
+"""Commits objects that share rows, by running a separate protocol for each model and changing each row in one atomic
 mutation.
 """
 
@@ -40,7 +40,7 @@ from hbmodel.store.wide.row_versions import link_apart
 
 
 class _SeveralTimes(Exception):
-    """Objects of one row were planned with different times."""
+    """Raised if objects of one row were planned with different times."""
 
     def __init__(self, latest: int) -> None:
         super().__init__()
@@ -53,12 +53,12 @@ class Part:
 
     Attributes:
         check: raises `SchemaMismatch` if the protocol must be restarted.
-        placed: where its protocol records the rows that it has put.
+        placed: where the protocol records the rows that it has put.
         protocol: the running protocol, or None before its start.
         operation: the operation whose result the protocol waits for.
-        again: whether that operation was tried before.
-        gathered: whether some row changes that the protocol regards as done are not executed yet.
-        timed: whether the protocol has read the clock, so that its row changes have the time that it read.
+        again: whether this operation was tried before.
+        gathered: whether the protocol regards some row changes as done that are not carried out yet.
+        timed: whether the protocol has read the clock. In this case its row changes have the time that was read.
         outcomes: the acknowledged outcomes, or None while there are none.
     """
 
@@ -83,7 +83,7 @@ class Part:
             self.step(None)
 
     def step(self, answer: Any) -> None:
-        """Answers the operation and takes the next one."""
+        """Gives the protocol the answer to its operation, and takes its next operation."""
         assert self.protocol is not None
         self.again = self.in_doubt = False
         try:
@@ -100,7 +100,7 @@ class Part:
         return set(places) if wide is None else {wide.form.cut(place)[0] for place in places}
 
     def failed(self, error: BaseException) -> bool:
-        """Notes that its operation failed; returns whether it may have changed a table."""
+        """Records that the operation failed; returns whether the operation may have changed a table."""
         self.again = True
         wrote = self.operation is not None and may_have_written(self.operation, error)
         if wrote and self.operation is not None:
@@ -118,10 +118,11 @@ class Part:
         )
 
     def forget(self, waiting: Set[bytes], error: SchemaMismatch | None = None) -> None:
-        """Drops the protocol so that it restarts, unless it has acknowledged.
+        """Drops the protocol, so that it is started again, unless it has acknowledged its writes.
 
         Args:
-            waiting: the rows whose changes were gathered and not carried out, though the protocol regards them as done.
+            waiting: the rows whose changes were gathered but not carried out, although the protocol regards them as
+                done.
         """
         if self.outcomes is not None:
             return
@@ -132,12 +133,14 @@ class Part:
             and isinstance(self.operation, CheckAndMutateRows)
             and not self.again
         ):
-            with suppress(SchemaMismatch):  # tells the protocol that the operation was not begun
+            with suppress(SchemaMismatch):  # this tells the protocol that the operation was not begun
                 self.protocol.throw(error)
         self.protocol, self.operation, self.again, self.gathered, self.timed = None, None, False, False, False
 
     def changes_of_rows(self) -> list[Put | Delete] | None:
-        """The row changes of the operation, or None if it does anything else or its answer matters to the protocol."""
+        """The row changes of the operation; None if the operation does anything else, or if the protocol needs its
+        answer.
+        """
         operation = self.operation
         each = operation.operations if isinstance(operation, Together) else [operation]
         row_changes: list[Put | Delete] = []
@@ -154,8 +157,8 @@ class Part:
         return None if self._asks_for_time(row_changes) else row_changes
 
     def _asks_for_time(self, mutations: Sequence[Put | Delete]) -> bool:
-        """Whether the mutations only put stamps. A protocol puts a stamp to learn the time of a row before it changes
-        the row.
+        """Whether the mutations only put stamps. With a stamp, a protocol finds out the time that the server gives a
+        row, before it changes the row.
         """
         return all(
             isinstance(m, Put) and all(column.startswith(self.schema.stamp_prefix) for column in m.cells)
@@ -163,11 +166,13 @@ class Part:
         )
 
     def of_rows(self, mutations: Sequence[Put | Delete]) -> Sequence[Put | Delete]:
-        """Mutations of objects, translated to mutations of the rows that hold them."""
+        """Translates mutations of objects to mutations of the rows that hold them."""
         return self.view.of_rows(self.schema.table, mutations) if isinstance(self.view, FoldedStore) else mutations
 
     def has(self, change: ConditionalChange) -> bool:
-        """Whether a change of an object of a versioned model was carried out: its nonce is among those of the row."""
+        """Whether a change of a versioned object was carried out. If it was, its nonce is among those in the object's
+        version cell.
+        """
         schema = self.schema
         (row,) = self.view.get(schema.table, [change.row], [schema.version_column])
         cell = None if row is None else row.columns.get(schema.version_column)
@@ -177,27 +182,29 @@ class Part:
         )
 
     def conditional(self, change: ConditionalChange) -> ConditionalChange:
-        """A conditional change of an object, translated to a change of the row that holds it."""
+        """Translates a conditional change of an object to one of the row that holds it."""
         return self.view.conditional(self.schema.table, change) if isinstance(self.view, FoldedStore) else change
 
 
 class JointCommit:
-    """Runs the protocols of several parts against a store; their changes to rows of the table are executed row by row.
+    """Runs the protocols of several parts against a store. Their changes of rows are joined, so that each row is
+    changed once.
 
-    A protocol that changes rows is answered immediately, and the change is gathered. When every protocol has gathered
-    its changes and continues with something else, or requests conditional changes, the changes of all parts are
-    executed, each row by one atomic mutation. No protocol can have read anything in between: its next operation waits
-    until its changes are executed.
+    If a protocol changes rows, the change is gathered, and the protocol gets its answer immediately. As soon as every
+    protocol wants to do something else, or requests conditional changes, the gathered changes of all parts are carried
+    out, each row by one atomic mutation. No protocol can read anything before that, because its next operation waits
+    until its changes are carried out.
 
-    All writes to one row that use the clock have the same time. Otherwise another commit could have a time between
-    theirs, so that some writes of this commit would be newer than the other commit, and some older. If an object needs
-    a later time than others, all are planned again with that time.
+    All writes to one row that use the clock have the same time. Otherwise the time of another commit could lie between
+    their times, and only some of the writes of this commit would be newer than those of the other. If an object needs a
+    later time than others, all of them are planned again with that time.
 
     Like a `Resumable`, it can be run again after an error of the store, and continues where it stopped.
 
     Args:
-        shared: the rows with several written objects: each of these rows changes completely, or not at all.
-        clock: answers the protocols' requests for the time, all with the same time until rows have changed.
+        shared: the rows in which several objects are written. Each of these rows changes completely, or not at all.
+        clock: the clock for the protocols' requests for the time. Until rows have changed, all requests get the same
+            time.
     """
 
     def __init__(
@@ -213,7 +220,7 @@ class JointCommit:
 
     @property
     def wrote(self) -> bool:
-        """Whether anything may have been changed."""
+        """Whether any table may have been changed."""
         return self._wrote or self._changes.wrote
 
     @property
@@ -244,7 +251,7 @@ class JointCommit:
             except CapabilityError:
                 self._forget()
                 raise
-            except _SeveralTimes as several:  # recurs only if another program writes one of the objects
+            except _SeveralTimes as several:  # this can happen again only if another program writes one of the objects
                 self._forget()
                 self._now = several.latest
             else:
@@ -293,7 +300,7 @@ class JointCommit:
             elif part.gathered or self._joins(part):
                 return
             elif isinstance(operation, Acknowledge):
-                if self._changes:  # changes of a row wait for another part's conditional change
+                if self._changes:  # gathered changes wait for the conditional change of another part
                     return
                 part.outcomes = operation.outcomes
                 part.step(None)
@@ -337,21 +344,21 @@ class JointCommit:
             part.gathered = bool(self._changes)
 
     def _joins(self, part: Part) -> bool:
-        """Whether a part waits for the conditional changes of its rows, which are made together with the changes of the
-        other parts.
+        """Whether a part requests conditional changes of its rows. These wait, so that they can be made together with
+        the changes of the other parts.
 
-        All other conditional changes are made without waiting: claims of unique values, which are in other tables, and
-        fences.
+        Other conditional changes are made immediately. These are claims of unique values, which are in other tables,
+        and fences.
         """
         operation = part.operation
         return isinstance(operation, CheckAndMutateRows) and operation.table == self._table and not operation.fences
 
     def _change_if(self, parts: Sequence[Part]) -> None:
-        """Changes rows under their conditions, each row once: all conditional changes of all parts to the row are made
-        together with its gathered changes.
+        """Makes conditional changes, in one mutation for each row, which contains the conditional changes of all parts
+        and the gathered changes of the row.
 
-        If a row is not changed, its gathered changes are kept. They are made later: under the condition that its part
-        requests next, or under none.
+        If a row is not changed, its gathered changes are kept. They are made later, either under the condition that its
+        part requests next, or without one.
 
         A row is not changed while one of its objects waits for a unique value.
         """
@@ -365,10 +372,10 @@ class JointCommit:
             for part, of_partition in zip(parts, changes_of_parts, strict=True)
             for change in of_partition
         ]
-        with gated(self._check):  # rows whose versions are checked in two families are planned again, for one family
+        with gated(self._check):  # rows whose versions were checked in two families are planned again
             waiting |= link_apart(self._store, self._table, [change for change in changes if change.row not in waiting])
         ready = self._changes.joined([change for change in changes if change.row not in waiting])
-        self._check()  # again, because rows may have been changed or read since the last check
+        self._check()  # checked again, because rows may have been changed or read since the last check
         try:
             with gated(self._check):
                 changed = change_together(self._store, self._table, ready)
@@ -402,11 +409,11 @@ class JointCommit:
         ready: Sequence[ConditionalChange],
         applied: Sequence[bool],
     ) -> Sequence[bool]:
-        """Which changes were carried out, by this call or by an earlier one whose answer was lost.
+        """Which changes were carried out, either by this call or by an earlier call whose answer was lost.
 
-        After a refusal, a protocol looks for its own changes. But a write that changes nothing leaves no trace, and its
-        outcome depends on whether the other changes of its row were carried out. For such rows, the versions of the
-        other objects show it here.
+        After a refusal, a protocol usually looks for its changes in the row. But a write that changes nothing leaves no
+        trace: its outcome depends on whether the other changes of the row were carried out. For rows with such writes,
+        this is found out here from the versions of the other objects.
         """
         if self._store.capabilities.final_refusals and not any(part.again for part in parts):
             return applied

@@ -1,4 +1,4 @@
-"""How much a session reads, writes and remembers at once."""
+"""The sizes that limit how much a session reads, writes and remembers at once."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
 
 @frozen(kw_only=True)
 class SessionSizes:
-    """The sizes with which a session works. They change the number of its calls and its use of memory, but no result.
+    """The sizes with which a session works. They influence the number of calls and the use of memory, but no result.
 
     Attributes:
         pages: how much of a wide row, or of a map column, is read at once.
         scans: the maximum number of scans that `first_of_each` begins before it waits for the first answer.
         ranges: the maximum number of key ranges for which `first_of_each` makes one plan.
-        batch_rows: the maximum number of writes in one batch of a commit; only the writes of one row may exceed it.
-        move_rounds: the number of rounds after which a write is given up because other programs keep moving its object
-            from one table to another.
-        unswept: the maximum number of batches that are remembered because their index entries could not be brought up
-            to date.
-        skipped: the offset of a query from which the skipped items are read by separate scans, without the cells that
+        batch_rows: the maximum number of writes in one batch of a commit. Only if one row has more writes is a batch
+            larger.
+        move_rounds: if other programs keep moving an object from one table to another, its write is given up after this
+            many rounds.
+        unswept: the maximum number of batches that are kept for another attempt because their index entries could not
+            be brought up to date.
+        skipped: from this offset of a query on, the skipped items are read by separate scans, without the cells that
             are needed only for the result.
     """
 

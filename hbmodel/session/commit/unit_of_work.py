@@ -1,4 +1,6 @@
-"""The unit of work: pending writes in call order, executed in batches that write each row once."""
+"""The unit of work, which keeps pending writes in the order of the calls and executes them in batches that write each
+row once.
+"""
 
 from __future__ import annotations
 
@@ -47,14 +49,14 @@ from hbmodel.tables.registry.registration import Binding
 log = logging.getLogger("hbmodel")
 
 RESTARTS = 5
-"""How often a batch begins again because the indexes of its table have changed. Two changes are at least a lease
-apart.
+"""How many times a batch is repeated because the indexes of its table have changed. Between two such changes there is
+at least one lease.
 """
 
 Unswept = Resumable | JointCommit
 
 LASTING = (TableNotFound, FamilyNotFound, InvalidRequest)
-"""Errors of a store that would occur again in the next call, for example because an index was dropped."""
+"""Errors of a store that would occur again in the next call, for example after an index was dropped."""
 
 
 def check_versions_possible(store: Store, schema: TableSchema) -> None:
@@ -71,15 +73,16 @@ class UnitOfWork:
     """Pending writes and the running commit.
 
     Args:
-        bind: returns the current binding of a model; raises if it cannot be used.
-        writing: called with the schemas of models that are going to be written; returns a context manager around the
+        bind: returns the current binding of a model, or raises an error if the model cannot be used.
+        writing: called with the schemas of the models that will be written; returns a context manager around the
             writes.
         atomic_rows: whether all writes to one row of a wide model are made in one mutation.
-        pinned: the version that the single written row must have; then either all writes are executed or none.
-        inserting: whether a live row of a versioned model is an error.
-        unswept: batches whose index entries are still to be verified or deleted; may be shared with another unit of
-            work.
-        sizes: how much is written at once, and remembered.
+        pinned: the version that the row must have, if all writes are into one row. Either all of them are executed or
+            none. None if no version is required.
+        inserting: whether it is an error if a row of a versioned model exists.
+        unswept: batches whose index entries must still be verified or deleted. The list may be shared with another unit
+            of work.
+        sizes: the maximum sizes of what is written at once and of what is remembered.
     """
 
     def __init__(
@@ -116,8 +119,8 @@ class UnitOfWork:
     def apart(
         self, *, atomic_rows: bool | None = None, pinned: RowVersion | None = None, inserting: bool = False
     ) -> UnitOfWork:
-        """A separate unit of work with its own calls. It shares the list of batches whose index entries are still to be
-        verified or deleted.
+        """A separate unit of work without calls. The list of batches whose index entries must still be verified or
+        deleted is shared with this one.
         """
         atomic = self._atomic_rows if atomic_rows is None else atomic_rows
         return UnitOfWork(
@@ -134,7 +137,7 @@ class UnitOfWork:
         )
 
     def pin(self, version: RowVersion) -> None:
-        """Requires another version of the row, because the row's version is in another column now."""
+        """Requires this version of the row from now on, because the row's version is now in a different column."""
         self._pinned = version
 
     @property
@@ -144,7 +147,7 @@ class UnitOfWork:
 
     @property
     def stopped(self) -> bool:
-        """Whether a commit stopped partway, and can be continued."""
+        """Whether a commit stopped partway and can be continued."""
         return bool(self._batches)
 
     @property
@@ -169,8 +172,8 @@ class UnitOfWork:
         """Adds a call.
 
         Raises:
-            SessionError: another model of the same table and column family has pending calls: their order would be
-                lost.
+            SessionError: another model of the same table and column family has pending calls. The order of the calls
+                would be lost.
         """
         schema = call.schema
         if self._writers.get((schema.table, schema.family, schema.kind)) is not schema:
@@ -182,8 +185,8 @@ class UnitOfWork:
         self._pending.append(call)
 
     def _build_on(self, call: Pending) -> None:
-        """Finds the pending update whose copy a call writes. If that update is pending in another session, the call
-        requires the version that the row had before the update.
+        """If a call writes the copy that a pending update returned, finds this update. If it is pending in another
+        session, the call requires the version that the row had before the update.
         """
         own_version = held_version(call.schema, call.subject)
         if own_version is not None:
@@ -238,13 +241,13 @@ class UnitOfWork:
                 self._resumed = running is not None and running.wrote and not resend
                 self._run(current)
             except HbmodelError as error:
-                # a pinned row was then not changed: only index entries may have been written
+                # in this case a pinned row was not changed, and only index entries may have been written
                 refused = self._pinned is not None and not isinstance(error, StoreError)
                 if (self._begun or self._batches[0].wrote) and not refused:
                     raise self._partial(error) from error
                 raise
-            # The running protocol and its batch refer to each other. Without this, only the garbage collector would
-            # free them.
+            # The running protocol and its batch refer to each other. If the reference were not removed, only the
+            # garbage collector could free them.
             self._batches.pop(0).running = None
             self._begun = True
         if self._unswept:
@@ -263,7 +266,7 @@ class UnitOfWork:
         return outcomes
 
     def _split(self, pending: Sequence[Pending]) -> list[Batch | JointBatch]:
-        """The batches of a commit; writes into shared rows are joined."""
+        """Divides calls into batches. Writes into shared rows are joined."""
         batches: list[Batch | JointBatch] = []
         apart, batch_rows = list(pending), self._sizes.batch_rows
         for table in self._shared:
@@ -306,7 +309,7 @@ class UnitOfWork:
             outdated = self._moves.outdated(current)
             if not outdated and (again or not isinstance(error, RowMoved)):
                 raise
-            # write the batch again: in the next phase, or because a row has come back since it was read
+            # the batch is written again in the next phase, or because a row has moved back since it was read
             self._run_batch(current, again=not outdated)
             return
         except StoreError as error:
@@ -319,8 +322,8 @@ class UnitOfWork:
             self._run_batch(current)
             return
         if current.schema.salt.random:
-            # One key may have rows in several buckets, and only the newest counts. So the next row must get a later
-            # time.
+            # A key may have rows in several buckets, of which only the newest counts. So the next row with this key
+            # must get a later time.
             let_tick_pass()
         for owner, outcome in zip(current.owners, running.outcomes or (), strict=True):
             owner.settle(current.reported(outcome) if current.restarted else outcome)
@@ -353,8 +356,8 @@ class UnitOfWork:
         )
 
     def _follow(self, batches: Sequence[Batch], running: Resumable | JointCommit, store: Store) -> None:
-        """Runs batches to their end; repeats them with the current indexes if the indexes of their tables change
-        meanwhile.
+        """Runs batches to their end. If the indexes of the table change in the meantime, repeats the batches with the
+        current indexes.
         """
         for _ in range(RESTARTS):
             try:
@@ -374,18 +377,18 @@ class UnitOfWork:
         running.run(store)
 
     def _leave(self, store: Store, running: Unswept, table: str, error: StoreError) -> None:
-        """Leaves the work after the acknowledgement of a batch to the next commit, unless it would fail again.
+        """Leaves the rest of a batch, after its acknowledgement, to the next commit, unless it would fail again.
 
-        This work deletes old index entries, which reads never return, and verifies new entries, for which reads get the
-        row until then. Both have the timestamp of their write, so it does no harm to do the work at the next commit
-        instead.
+        The rest consists of deletes of old index entries, which reads never return, and of verifications of new
+        entries; until an entry is verified, reads get the row instead. Both use the timestamp of the write, so they do
+        no harm if they are made by the next commit.
         """
         log.warning("index entries of table %s could not be brought up to date: %s", table, error.message)
         if not isinstance(error, LASTING):
             self._unswept.append((store, running))
 
     def _sweep(self) -> None:
-        """Retries the work on index entries that earlier commits left over; another failure is not raised either."""
+        """Continues the work on index entries that earlier commits have left. If it fails again, no error is raised."""
         again = self._unswept[-self._sizes.unswept :]
         self._unswept.clear()
         for store, running in again:
@@ -433,8 +436,8 @@ class UnitOfWork:
         return not current.schema.versioned and counts_again(current.schema, operation)
 
     def _check_bound(self, current: Batch) -> None:
-        """Raises `SchemaMismatch` if the binding of the batch no longer holds, so that nothing more is written with
-        it.
+        """Raises `SchemaMismatch` if the binding of the batch is no longer current, so that nothing more is written
+        with it.
         """
         self._moves.check_phase(current)
         if current.binding is not None and not self._bind(current.schema).writes_like(current.binding):
@@ -458,8 +461,8 @@ class UnitOfWork:
 
 
 def _in_doubt(batch: Batch) -> bool:
-    """Whether a batch that stopped may have put rows without learning that it did. If it were planned again, it would
-    put them at a later time, and undo what other programs have written since.
+    """Whether a batch that stopped may have put rows although this was not recorded. If such a batch were planned
+    again, it would put these rows with a later timestamp, and undo what other programs have written since.
     """
     placed = () if batch.placed is None else batch.placed.outcomes
     return not batch.schema.versioned and any(write.row not in placed for write in batch.writes)

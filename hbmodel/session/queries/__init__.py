@@ -1,1 +1,1 @@
-"""Runs the queries of a session: on one table, on two, and with the names of dictionaries."""
+"""Runs the queries of a session, on one table or on two tables, and with the names of dictionaries."""

@@ -28,7 +28,7 @@ class BulkDelete:
     """Deletes the items of a query; see `Query.delete`.
 
     Attributes:
-        work: the unit of work that executes the deletes, and nothing else.
+        work: the unit of work for the deletes; it contains no other calls.
         read: reads a page, given the terms of a query, the page size and a token.
         progress: called with the number of objects deleted so far.
     """
@@ -57,7 +57,8 @@ class BulkDelete:
                 table=schema.table,
             )
         names = schema.layout.names
-        # A query that leaves out rows deletes the objects that it returns, so it reads them whole.
+        # If the query leaves out rows that cannot be read, only objects that it returns are deleted, so they are read
+        # as a whole.
         selection = tuple(map(schema.field, names)) if terms.on_unreadable is None else None
         keys = evolve(terms, selection=selection, loading=())
         deleted, token = 0, None
@@ -88,8 +89,8 @@ class BulkDelete:
                 return deleted
 
     def _delete(self, terms: QueryTerms, keys: list[dict[str, Any]]) -> int:
-        """Deletes some objects in one commit and returns how many were deleted. Objects of a versioned model that no
-        longer satisfy the query are kept.
+        """Deletes some objects in one commit, and returns how many were deleted. Objects of a versioned model are kept
+        if they no longer satisfy the query.
         """
         calls = [call for key in keys if (call := _call(terms, terms.schema, key)) is not None]
         for call in calls:

@@ -38,7 +38,7 @@ class CellVersion(NamedTuple, Generic[V]):
 
 
 def get_as_of(runner: QueryRunner, schema: TableSchema, key: dict[str, Any]) -> Any:
-    """The object under a key as of the time given among the fields of the key, or None."""
+    """The object with a key, as of the time that is given together with the fields of the key, or None."""
     time = key.pop("as_of")
     if not known_rows(schema, key):
         return None
@@ -55,7 +55,7 @@ def versions_of(
     key: dict[str, Any],
     limit: Any,
 ) -> list[CellVersion[Any]]:
-    """The versions of a column of the object under a key, newest first; see `Session.versions`."""
+    """The versions of a column of the object with a key, newest first; see `Session.versions`."""
     count = _most(schema, expression, limit)
     rows = known_rows(schema, key)
     if schema.salt.random or schema.replaces is not None:
@@ -71,7 +71,7 @@ def versions_of(
 
 
 def asks_as_of(schema: TableSchema) -> bool:
-    """Whether the argument `as_of` of a get is the time to read as of, and not a key field of the model."""
+    """Whether the argument `as_of` of a get is a time. It is not if the model has a key field with this name."""
     return "as_of" not in schema.layout.names
 
 
@@ -97,7 +97,8 @@ def _versions(
     store: Store, binding: Binding, schema: TableSchema, field: Field, row: bytes, count: int
 ) -> list[CellVersion[Any]]:
     reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
-    # Liveness is read after the column, so that a delete in between hides the versions that were read.
+    # The liveness cell is read after the column. So if the object is deleted in between, the versions that were read
+    # are not returned.
     read = [] if binding.indexed else read_versions(store, schema.table, row, [field.column], count)
     (current,) = store.get(schema.table, [row], reader.columns)
     if current is None or not reader.exists(current):

@@ -1,5 +1,5 @@
-"""Queries on models with dictionary fields: names in a query are resolved before it runs, and names in a result when
-the item is returned.
+"""Queries on models with dictionary fields, which look up the ids of names before a query runs, and the names of ids
+when an item is returned.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ END = object()
 
 
 class DictionaryQueryRunner(QueryRunner):
-    """Runs queries on models whose fields have names of dictionaries.
+    """Runs queries on models with fields whose values are names in dictionaries.
 
-    Names without an id in the dictionary are removed from the query, since no row has them. A query that only such
-    names could satisfy reads no row.
+    Names that have no id in the dictionary are removed from the query, because no row has them. If only such names
+    could satisfy a query, it reads no rows.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class DictionaryQueryRunner(QueryRunner):
             return terms
         predicate = _known(terms.predicate, ids)
         if any(isinstance(part, In) and not part.values for part in conjuncts(predicate)):
-            # No row satisfies an `In` without values. As a condition on the first key field, it leaves no range to
-            # read.
+            # No row satisfies an `In` without values. As a condition on the first key field, it makes the query read
+            # nothing.
             predicate = And((*conjuncts(predicate), In(terms.schema.key_fields[0], ())))
         return evolve(terms, predicate=predicate)
 
@@ -78,7 +78,7 @@ class DictionaryQueryRunner(QueryRunner):
         return self._each_bound(items)
 
     def _each_bound(self, items: Iterator[Any]) -> Iterator[Any]:
-        """Yields items. Names are bound while an item is decoded, and not while the caller's code runs."""
+        """Yields items. Names are available only while an item is decoded, and not while the caller's code runs."""
         with closing(items):  # type: ignore[type-var]
             while True:
                 with self._names.bound():

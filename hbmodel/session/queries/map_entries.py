@@ -31,7 +31,7 @@ def slice_of(
     schema = schema_of(getattr(map_column, "model", None))  # type: ignore[arg-type]
     entries = map_of(schema, map_column)
     rows = known_rows(schema, key)
-    if not rows:  # the key has a name that no row has
+    if not rows:  # the key contains a name that no row has
         return MapSlice(EntryReader(store, evolve(schema, wide=None), entries, b"\x00", lambda: False, seal))
     (row,) = rows
 

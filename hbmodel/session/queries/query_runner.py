@@ -1,4 +1,4 @@
-"""Runs the queries of a session: plans them with its bindings and builds the results."""
+"""Runs the queries of a session, by planning them with the session's bindings and building the results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from hbmodel.store.wide.folded import as_of
 from hbmodel.tables.registry.registration import Binding
 
 PLANS_KEPT = 32
-"""The maximum number of plans that are remembered. All pages of a query have the same plan."""
+"""The maximum number of plans that are remembered, for example because all pages of a query have the same plan."""
 
 _CLOSED = (
     "The session was closed while a query was being read: read the items before it is closed, for example with all()."
@@ -46,11 +46,11 @@ _CLOSED = (
 
 
 class QueryRunner:
-    """Runs queries; the `Source` of a session's queries.
+    """Runs the queries of a session, as their `Source`.
 
     Args:
-        bind: returns a model's binding, and raises once the session is closed.
-        guard: the guard of the session; once the session is closed, its queries return no more items.
+        bind: returns a model's binding; raises an error if the session is closed.
+        guard: the guard of the session. After the session has been closed, its queries return no more items.
         lease: seconds for which a binding is trusted, or None.
         work: executes deletes; None in a runner that only reads.
     """
@@ -75,7 +75,7 @@ class QueryRunner:
     def _planned(
         self, terms: QueryTerms, path: str | None = None, each: Set[str] = frozenset()
     ) -> tuple[Plan, Binding]:
-        """The plan of a query, and the binding that it was made with."""
+        """The plan of a query, and the binding with which it was made."""
         binding = self._bind(terms.schema)
         known = self._plans.get((id(terms), path, each))
         if known is not None and known[0] is terms and known[1] is binding:
@@ -96,7 +96,7 @@ class QueryRunner:
         wanted: int | None = None,
         each: Set[str] = frozenset(),
     ) -> Reading:
-        """Reads a query, first with the given plan."""
+        """Attempts to read a query. The first attempt uses the given plan."""
         store = self._store(terms)
 
         def plan_again(outdated: Plan) -> PlanExecutor:
@@ -155,8 +155,8 @@ class QueryRunner:
     def found(
         self, terms: QueryTerms, query_plan: Plan, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
-        """Yields the items of a plan after a position on its path, as positions and values. The caller takes at most
-        `wanted`.
+        """Yields positions and values of the items of a plan after a position on its path. The caller takes at most
+        `wanted` items.
         """
         for attempt in self._reading(terms, query_plan, self._bind(terms.schema), wanted):
             with attempt as executor, closing(executor.items(after)) as items:
@@ -207,8 +207,8 @@ class QueryRunner:
                             return
 
     def _skipped_by_keys(self, terms: QueryTerms, query_plan: Plan) -> Skipped | None:
-        """Reads the items that a query skips, by their keys if these are enough; None if they are few, or if it would
-        save nothing.
+        """Reads the items that a query skips, without the cells that are needed only for the result. None if there are
+        only a few such items, or if this would save nothing.
         """
         if not skips_by_keys(query_plan, self._sizes.skipped):
             return None
@@ -237,7 +237,7 @@ class QueryRunner:
             query_plan, binding = self._planned(terms)
             skipped = self._skipped_by_keys(terms, query_plan)
         else:
-            # If this binding is older than the plan's, the only effect is that the query is planned again.
+            # If this binding is older than the one of the plan, the query is planned again, which does no harm.
             binding = self._bind(terms.schema)
             token, query_plan = self.token(terms, at, backwards)
         return self._reading(terms, query_plan, binding).result(
@@ -265,9 +265,9 @@ class QueryRunner:
 
     def count(self, terms: QueryTerms) -> int:
         """The number of items."""
-        if terms.on_unreadable is not None:  # only a read of the whole object shows whether it can be read
+        if terms.on_unreadable is not None:  # the whole object must be read to find out whether it can be read
             return sum(1 for _ in self._items(terms, *self._planned(terms)))
-        # Counting selects nothing: only the cells that predicates and existence need are read.
+        # To count, nothing is selected, so that only the cells that predicates and existence need are read.
         terms = evolve(terms, selection=())
         query_plan, binding = self._planned(terms)
         if terms.limit is not None:
@@ -289,8 +289,8 @@ class QueryRunner:
         return [firsts[key] for key in keys]
 
     def _loaded_firsts(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
-        """The first item for each key, with its map columns. An item whose map columns cannot be read is left out, so
-        each key is read by a separate query.
+        """The first item for each key, with its map columns. Items whose map columns cannot be read are left out, so
+        each key needs a separate query.
         """
         different = list(dict.fromkeys(keys))
         each = frozenset(field.name for field in fields)

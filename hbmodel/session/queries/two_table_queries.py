@@ -1,5 +1,5 @@
-"""Queries on a model whose key is being changed: on the old table, the new one, or both, merged in the new key's
-order.
+"""Queries on a model whose key is being changed, which read the old table, the new table, or both tables merged in the
+order of the new key.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Position = Callable[[Values], bytes | None]
 T = TypeVar("T")
 
 UNPLACED = b"\xff" * 255
-"""The prefix of the places of objects that have no place in the new table's order, because a value does not fit its
-codec. Such objects come after all others.
+"""The prefix of the places of objects that cannot be in the new table, because a value does not fit the new codec. Such
+objects come after all others.
 """
 
 _END: Any = object()
@@ -43,7 +43,7 @@ _END: Any = object()
 
 @frozen(eq=False)
 class TwoTableQueries:
-    """Runs the queries of models that replace others; the `Source` of these queries."""
+    """Runs the queries of models that replace others, as their `Source`."""
 
     runner: QueryRunner
     moves: MigrationRouting
@@ -79,7 +79,7 @@ class TwoTableQueries:
                 return result
 
     def _reported(self, terms: QueryTerms, read: Callable[[QueryTerms], T]) -> T:
-        """Like `_whole`, but each row that cannot be read is reported only once, even if the read is repeated."""
+        """Like `_whole`, but a row that cannot be read is reported only once, even if the read is repeated."""
         report = terms.on_unreadable
         if report is None or report is leave_out:
             return self._whole(terms, lambda: read(terms))
@@ -96,7 +96,7 @@ class TwoTableQueries:
         return result
 
     def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
-        """One page; a token is valid as long as the same tables are read."""
+        """One page. Its tokens are valid as long as the same tables are read."""
         return self._reported(terms, lambda asked: self._page(asked, size, at, backwards))
 
     def _page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
@@ -201,10 +201,11 @@ class TwoTableQueries:
     def _merged(
         self, terms: QueryTerms, query_plan: Plan, wanted: int | None, after: bytes | None
     ) -> Iterator[Iterator[Found]]:
-        """The objects of both tables, each once, in the order of the new table's path.
+        """The objects of both tables in the order of the new table's path. An object that is in both tables is returned
+        once.
 
-        A row has the same place in that order in both tables, and neither table loses rows. So an object that is copied
-        during the query is found, and two rows with the same place are the same object.
+        An object has the same place in this order in both tables, and no rows are removed from either table. So an
+        object that is copied during the query is found, and two rows with the same place are the same object.
         """
         replaced = terms.schema.replaces
         assert replaced is not None
@@ -223,10 +224,11 @@ class TwoTableQueries:
     def _one_by_one(
         self, terms: QueryTerms, query_plan: Plan, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
-        """Like `_merged`, for objects that move from one table to the other: the source table is read to its end first.
+        """Like `_merged`, but for objects that move from one table to the other. The table that they leave is read
+        first, to its end.
 
-        So an object that moves during the query is found. Objects that were found in the source table are skipped in
-        the other one.
+        So an object that moves during the query is found. Objects that were found in the first table are skipped in the
+        second.
         """
         replaced, names = terms.schema.replaces, terms.schema.layout.names
         assert replaced is not None
@@ -299,7 +301,7 @@ def _reporting(items: Iterable[Found], report: Report) -> Iterator[Found]:
 
 
 def _alike(query_plan: Plan, layout: TableSchema) -> bool:
-    """Whether the old table has the same path as a plan, with the same order."""
+    """Whether the old table has the path of a plan, with the same order."""
     path = query_plan.path
     if path.index is None:
         return layout.layout.spec == path.layout.spec
@@ -308,7 +310,9 @@ def _alike(query_plan: Plan, layout: TableSchema) -> bool:
 
 
 def _position(query_plan: Plan) -> Position:
-    """A function from the values of an object to its place in the path of a plan; None if it is not in the path."""
+    """Makes a function that returns the place of an object in the path of a plan, given the object's values; None if
+    the object is not in the path.
+    """
     path, schema, replaced = query_plan.path, query_plan.terms.schema, query_plan.terms.schema.replaces
     assert replaced is not None, "objects come from its table"
     keys, names = KeyMapper(schema), schema.layout.names

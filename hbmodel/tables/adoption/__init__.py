@@ -1,1 +1,1 @@
-"""Checks whether a model of a table that other programs write fits the bytes of that table."""
+"""Checks whether a model fits the bytes in a table that other programs write."""

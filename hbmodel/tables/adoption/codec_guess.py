@@ -1,4 +1,4 @@
-"""A codec guessed from sampled bytes: its name in the source of a model, how sure the guess is, and why."""
+"""A codec that was guessed from sampled bytes, with its source text, the confidence of the guess, and the evidence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CodecGuess:
         annotation: the type of the values, as source text.
         text: the codec, as source text.
         codec: the codec itself.
-        likely: whether the format is unmistakable, given enough examples.
+        likely: whether no other format is plausible, provided that there are enough examples.
         reason: the evidence for it, in a few words.
     """
 
@@ -41,7 +41,7 @@ class CodecGuess:
 
 
 def is_exact(codec: Codec[Any], data: bytes) -> bool:
-    """Whether a codec decodes these bytes, and encodes the value to the same bytes."""
+    """Whether a codec decodes these bytes, and encodes the decoded value to the same bytes."""
     try:
         return codec.encode(codec.decode(data)) == data
     except (DecodingError, EncodingError):

@@ -1,4 +1,6 @@
-"""What a check of a table finds: kinds of contradictions between a model and bytes, each with what to do about it."""
+"""The findings of a check of a table, which are contradictions between a model and bytes, each with advice on what to
+do.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,12 @@ Kind = Literal[
 
 @frozen
 class _About:
-    """What findings of one kind have in common.
+    """The text that all findings of one kind have in common.
 
     Attributes:
         what: what was found.
         do: what to declare or to do instead.
-        note: whether it is only information, and does not prevent the adoption of the table.
+        note: whether such a finding is only information, and does not prevent the adoption of the table.
     """
 
     what: str
@@ -124,14 +126,15 @@ ABOUT: Final[Mapping[Kind, _About]] = {
 class Finding:
     """One contradiction between a model and the cells of a table.
 
-    Printed, it is one line.
+    Its text has one line.
 
     Attributes:
         kind: what was found, such as `value`; the page on external tables lists all kinds.
-        subject: the field, or else the column or family, as text; None if the finding concerns whole rows.
-        count: the number of sampled objects that have it; for `qualifier`, `undeclared`, `future`, `no-milliseconds`
-            and `system-cell`, the number of cells.
-        key: the row key of the first one that was read; None for a finding that concerns a family.
+        subject: the field, if it is known, otherwise the column or family, as text; None if the finding is about whole
+            rows.
+        count: the number of sampled objects with this finding; for `qualifier`, `undeclared`, `future`,
+            `no-milliseconds` and `system-cell`, the number of cells.
+        key: the row key of the first example; None for a finding about a family.
         found: the bytes that do not fit, from the first example, at most 64 of them, or None.
         detail: more about the first example, such as the message of the codec.
     """
@@ -145,7 +148,9 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """The name of this finding for `accept`: the kind, and after a colon the subject, if there is one."""
+        """The name of this finding for `accept`, which is the kind or, if there is a subject, the kind, a colon and the
+        subject.
+        """
         return self.kind if self.subject is None else f"{self.kind}:{self.subject}"
 
     @property
@@ -160,7 +165,7 @@ class Finding:
 
     @property
     def note(self) -> bool:
-        """Whether it is only worth knowing: it does not prevent the adoption."""
+        """Whether the finding is only information, and does not prevent the adoption."""
         return ABOUT[self.kind].note
 
     def __str__(self) -> str:
@@ -188,7 +193,7 @@ class _Counted:
 
 @define
 class Collected:
-    """Counts what is found, and keeps the first example of each kind and subject."""
+    """Counts findings, and keeps the first example for each kind and subject."""
 
     _counted: dict[tuple[Kind, str | None], _Counted] = field(factory=dict)
 
@@ -201,7 +206,7 @@ class Collected:
         found: bytes | None = None,
         detail: str | None = None,
     ) -> None:
-        """Counts one more."""
+        """Counts one more finding."""
         known = self._counted.get((kind, subject))
         if known is None:
             cut = None if found is None else found[:SHOWN]
@@ -210,7 +215,9 @@ class Collected:
             known.count += 1
 
     def add_column(self, kind: Kind, column: bytes, **example: Any) -> None:
-        """Counts one more cell of a column. From the `SUBJECTS`-th column of a family on, it counts for the family."""
+        """Counts one more cell of a column. If the family has `SUBJECTS` such columns already, cells of further columns
+        are counted for the family.
+        """
         name = text_of(column)
         if (kind, name) not in self._counted:
             family = text_of(column.partition(b":")[0]) + ":"
@@ -219,7 +226,7 @@ class Collected:
         self.add(kind, name, **example)
 
     def findings(self) -> Sequence[Finding]:
-        """Everything in the order of the kinds; notes last."""
+        """All findings, in the order of their kinds, notes last."""
         order = {kind: (about.note, at) for at, (kind, about) in enumerate(ABOUT.items())}
         found = [
             Finding(kind, subject, each.count, each.key, each.found, each.detail)

@@ -47,7 +47,7 @@ class InferredField:
 class InferredModel:
     """A model that hbmodel proposes for a table.
 
-    Printed, it is the source of the model.
+    Its text is the source of the model.
 
     Attributes:
         table: the name of the table.
@@ -72,9 +72,9 @@ class InferredModel:
 def infer(store: Store, table: str, *, sample: int = ROWS) -> InferredModel:
     """Proposes a model for a table that other programs write.
 
-    Rows from the start, the middle and the end of every region are read, with at most 1,000 cells each. Each guess says
-    whether it is `likely` or `unsure`, and why. Every codec and salt fits all of the sampled rows. That does not make
-    it right: correct the model, and check it with `adopt`. Nothing is registered or written.
+    Rows from the start, the middle and the end of every region are read, with at most 1,000 cells each. Each guess is
+    marked as `likely` or `unsure`, with the reason. Every codec and salt fits all sampled rows, but may still be wrong.
+    So correct the model, and check it with `adopt`. Nothing is registered or written.
 
     Args:
         store: the store that holds the table.
@@ -86,7 +86,7 @@ def infer(store: Store, table: str, *, sample: int = ROWS) -> InferredModel:
 
     Raises:
         DeclarationError: the table is empty, none of its columns can be declared, or the sample is not a whole number
-            of at least 1.
+            from 1 on.
         TableNotFound: the table does not exist.
     """
     check_store(store)
@@ -152,7 +152,7 @@ def _column(names: FieldNames, found: ColumnFound, rows: int) -> InferredField:
 
 
 def _source(model: InferredModel, key: InferredKey, chosen: Chosen) -> Iterator[str]:
-    """The lines of the module. Bytes of the table are in it only as literals."""
+    """The lines of the module. They contain bytes of the table only as literals."""
     flag = chosen.flag
     family = (chosen.columns[0] if flag is None else flag).family
     options = [f"table={literal(model.table)}", f"family={literal(family.decode())}", "external=True"]

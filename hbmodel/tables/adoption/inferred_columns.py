@@ -32,7 +32,8 @@ class _Form:
     """A codec that values may have.
 
     Attributes:
-        test: whether a value looks like it. In addition, the codec must write the value with the same bytes.
+        test: whether a value looks as if this codec had written it. In addition, the codec must encode the decoded
+            value to the same bytes.
         reason: the evidence for it.
     """
 
@@ -103,14 +104,14 @@ TRAITS: Final[dict[str, Test]] = {
 
 @define
 class ValueProfile:
-    """What the values of a column have in common; the values themselves are not kept.
+    """What the values of a column have in common. The values themselves are not kept.
 
     Attributes:
         count: how many there are.
         empty: how many of them are empty.
-        first: the first one that is not empty, or else an empty one.
+        first: the first value that is not empty; if all are empty, an empty value.
         constant: whether all are the same.
-        widths: the least and the greatest length.
+        widths: the smallest and the greatest length.
     """
 
     count: int = 0

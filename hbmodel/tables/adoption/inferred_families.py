@@ -17,7 +17,7 @@ from hbmodel.tables.adoption.inferred_columns import ValueProfile
 from hbmodel.tables.adoption.table_sample import CELLS
 
 MANY: Final = 50
-"""Families with more qualifiers may have objects in them."""
+"""If a family has more qualifiers, they may contain objects."""
 
 MOST: Final = 10_000
 """The maximum number of qualifiers of a family whose values are examined."""
@@ -46,7 +46,7 @@ class FamilyFound:
 
     Attributes:
         profiles: by qualifier.
-        more: how many cells have other qualifiers, beyond the first `MOST`.
+        more: how many cells have other qualifiers than the first `MOST`.
     """
 
     profiles: dict[bytes, ValueProfile] = field(factory=dict)
@@ -59,7 +59,7 @@ class Chosen:
 
     Attributes:
         columns: by family and qualifier.
-        flag: the cell that every row has with one value, if nothing else shows that a row exists.
+        flag: the cell that has the same value in every row, if nothing else shows that a row exists.
         notes: comments about what is left out.
     """
 
@@ -116,7 +116,7 @@ class SampledColumns:
         return Chosen([found for found in columns if found is not flag], flag, notes)
 
     def _flag(self, columns: Sequence[ColumnFound]) -> ColumnFound | None:
-        """A cell of one byte other than 00 that is the same in every row, unless another column is in every row too."""
+        """A cell that has one byte (not 00), the same in every row. None if another column is also in every row."""
         everywhere = [found for found in columns if found.everywhere]
         if any(not _is_flag(found, self.rows) for found in everywhere):
             return None
@@ -139,7 +139,7 @@ def _is_declarable(family: bytes) -> bool:
 def _declarable(
     family: bytes, profiles: Mapping[bytes, ValueProfile], notes: list[str]
 ) -> Iterator[tuple[bytes, ValueProfile]]:
-    """The columns whose names hbmodel does not use for its own cells."""
+    """The columns, without those whose names hbmodel uses for system cells."""
     for qualifier, profile in profiles.items():
         try:
             as_qualifier("", qualifier, empty=True, external=True)

@@ -29,10 +29,12 @@ SHORTEST_HEX: Final = 8
 """Fewer hex digits may be words, such as `cafe`."""
 
 WIDEST_NUMBER: Final = 1_000
-"""The most digits that are read as a number: Python refuses to convert very many."""
+"""The maximum number of digits that are read as a number, because Python refuses to convert a very large number of
+digits.
+"""
 
 PROOF: Final = 32.0
-"""How many bits of prefixes must agree with a salt, so that they do not agree by chance."""
+"""How many bits of prefixes must agree with a salt before chance is excluded."""
 
 LONGEST_PREFIX: Final = 3
 """The longest prefix that is examined as a possible salt, in bytes."""
@@ -42,11 +44,11 @@ _UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 @frozen
 class InferredKey:
-    """What row keys look like.
+    """The result of a guess at the form of row keys.
 
     Attributes:
         parts: the fields in key order, each with its name and an example.
-        salt: the salt before them as source text, or None.
+        salt: the salt at the beginning of the keys, as source text, or None.
         note: a remark about the beginning of the keys, or None.
     """
 
@@ -56,7 +58,9 @@ class InferredKey:
 
 
 def infer_key(keys: Sequence[bytes]) -> InferredKey:
-    """The salt and the fields of at least one key. All of these keys can be read with them, and written again."""
+    """The salt and the fields of keys. At least one key must be given. All given keys can be decoded with the result,
+    and encoded again.
+    """
     found = _salt(keys)
     if found is None:
         return InferredKey(_fields(keys), note=_perhaps_salted(keys))
@@ -81,7 +85,7 @@ def _salts(first: int) -> Iterator[tuple[str, Salt]]:
 
 
 def _salt(keys: Sequence[bytes]) -> tuple[str, int] | None:
-    """The salt that explains the beginning of every key, as source text and with its width."""
+    """The salt that explains the beginnings of all keys, as source text, and its width."""
     for text, salt in _salts(max(key[0] for key in keys)):
         width = salt.width
         proven = len(keys) * log2(salt.buckets) >= PROOF and len({key[:width] for key in keys}) > 1
@@ -91,7 +95,9 @@ def _salt(keys: Sequence[bytes]) -> tuple[str, int] | None:
 
 
 def _perhaps_salted(keys: Sequence[bytes]) -> str | None:
-    """The remark about keys whose short prefix has few values and does not depend on the rest of the key."""
+    """A remark, if the keys begin with a short prefix that has few values and does not depend on the rest of the
+    key.
+    """
     for width in range(1, LONGEST_PREFIX + 1):
         counts = Counter(key[:width] for key in keys)
         share = len(keys) / len(counts)
@@ -105,7 +111,7 @@ def _perhaps_salted(keys: Sequence[bytes]) -> str | None:
         unrelated = all(2 * len(each) > len(union) for each in behind.values())
         if even and not unrelated:
             return None  # a longer prefix would only contain more bytes of the following part
-        # In a random key, the following bytes have the same values as the beginning.
+        # In a random key, the following bytes have the same variety of values as the beginning.
         other = 2 * len(union & counts.keys()) < len(union | counts.keys())
         if even and unrelated and other:
             return (
@@ -176,10 +182,10 @@ def _number(keys: Sequence[bytes], width: int) -> CodecGuess | None:
 
 
 def _delimiter(keys: Sequence[bytes]) -> bytes | None:
-    """The delimiter that every key has equally often, if there is one."""
+    """The delimiter that occurs the same number of times in every key, if there is one."""
     for delimiter in DELIMITERS:
         counts = {key.count(delimiter) for key in keys}
-        # Text contains no zero bytes, so all of them must be delimiters.
+        # Text contains no zero bytes, so every zero byte must be a delimiter.
         if len(counts) == 1 and 1 <= min(counts) < MOST_PARTS:
             if delimiter != b"\x00" and any(b"\x00" in key for key in keys):
                 continue

@@ -1,4 +1,4 @@
-"""Judges rows of a table: reads them as the model says, writes them again, and compares the bytes."""
+"""Judges rows of a table by decoding them with the model, encoding them again, and comparing the bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hbmodel.tables.adoption.findings import Collected, Kind, text_of
 from hbmodel.tables.adoption.table_sample import CELLS
 
 LATE = 60_000
-"""By how many milliseconds a timestamp must be ahead of this machine's clock to count as in the future."""
+"""A timestamp counts as in the future if it is more than this many milliseconds ahead of this machine's clock."""
 
 MILLISECONDS = 10**14
 """Timestamps from here on (the year 5138) are surely not in milliseconds."""
@@ -48,7 +48,7 @@ SYSTEM = frozenset(
 
 @define
 class Tally:
-    """How many rows and objects were judged. Rows without a cell of a wide model count as absent.
+    """How many rows and objects were judged. For a wide model, rows without a cell of the model count as absent.
 
     Attributes:
         rows: the rows of the table.
@@ -65,7 +65,7 @@ class Tally:
 
 @define
 class RowJudge:
-    """Takes rows as they are in the table, and collects what contradicts the model.
+    """Takes rows as they are in the table, and collects contradictions to the model.
 
     Attributes:
         has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.
@@ -143,7 +143,7 @@ class RowJudge:
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def _object(self, row: bytes, place: bytes, cells: Mapping[bytes, Cell]) -> None:
-        """Judges one object, or a row that should be one.
+        """Judges one object, or a row that should be an object.
 
         Args:
             row: the row key.
@@ -154,7 +154,7 @@ class RowJudge:
         readable = self._key(row, place)
         cells = self._without_system_cells(row, cells)
         if not self._exists(ObjectRow(place, cells)):
-            if cells and not (self.has_system_cells and self.schema.liveness_column in cells):  # a deleted row
+            if cells and not (self.has_system_cells and self.schema.liveness_column in cells):  # this row was deleted
                 found.add("no-object", key=row)
             self._count("absent")
             return
@@ -176,7 +176,7 @@ class RowJudge:
         self._count("objects" if readable else "unreadable")
 
     def _key(self, row: bytes, place: bytes) -> bool:
-        """Whether the key can be read, which is not possible if its bucket is wrong."""
+        """Whether the key can be read. It cannot if its salt bucket is wrong."""
         schema, found = self.schema, self.collected
         width, salt = schema.salt.width, schema.salt
         try:

@@ -16,7 +16,7 @@ from hbmodel.tables.adoption.table_sample import sampled_rows
 
 @frozen
 class Judgement:
-    """What a sample of a table shows."""
+    """The result of judging a sample of a table."""
 
     tally: Tally
     findings: Sequence[Finding]

@@ -1,4 +1,4 @@
-"""Rows from the start, the middle and the end of every region of a table."""
+"""Reads rows from the start, the middle and the end of every region of a table."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
 
 CELLS = 1_000
-"""The maximum number of cells that are read of a row: the first ones."""
+"""Of each row, at most this many cells are read, from the beginning."""
 
 AT_ONCE = 20
-"""The maximum number of rows that a scan returns in one batch: rows of `CELLS` cells can be large."""
+"""The maximum number of rows that a scan returns in one batch. It is small because rows of `CELLS` cells can be
+large.
+"""
 
 PLACES = 5
 """The maximum number of scans that begin between the first and the last sampled rows of a region."""

@@ -1,5 +1,5 @@
-"""Estimates from a sample of objects how the bytes of a table are used, and how many bytes other names and codecs would
-need.
+"""Estimates from a sample of objects how the bytes of a table are used, and how many bytes would be needed with other
+names and codecs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BINARY = (UInt8, UInt16, UInt32, UInt64, Int8, Int16, Int32, Int64)
 
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEX = re.compile("[0-9a-f]+|[0-9A-F]+")
-"""Digits of one case, so that the text can be made of the bytes again."""
+"""Hex digits of the same case, so that the text can be made from the bytes again."""
 
 
 @frozen
@@ -46,7 +46,7 @@ class NameCost:
     Attributes:
         name: `family:qualifier`, or `family:` for the name of the family.
         bytes: length of the name; for a qualifier, without the key fields before it.
-        cells: the number of cells of the sample that have the name.
+        cells: the number of cells in the sample that contain the name.
         saved: bytes per million objects that a name of one byte would save.
     """
 
@@ -61,10 +61,11 @@ class CodecCost:
     """The size of a field's values in one form.
 
     Attributes:
-        form: `stored`, or another form: a binary number, decimal text, a digest, ...
+        form: `stored` for the form in which the values are stored, or the name of a possible form: a binary number,
+            decimal text, a digest, ...
         bytes: the average size of a value.
-        saved: bytes per million objects that this form saves; negative if it costs more. For a key field they are
-            counted in every cell, because every cell contains its key.
+        saved: bytes per million objects that this form would save; negative if it needs more. The bytes of a key field
+            are counted for every cell, because every cell contains the key.
     """
 
     field: str
@@ -87,7 +88,7 @@ class ByteCost:
         value: bytes of values.
         frame: bytes of lengths and types.
         names: costs of each family and column, the costliest first.
-        codecs: costs of key fields and columns whose values have other forms.
+        codecs: costs of the values of key fields and columns that could have other forms.
     """
 
     objects: int
@@ -167,7 +168,9 @@ def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
 
 
 def _names(schema: TableSchema, column_counts: Mapping[bytes, int], objects: int) -> tuple[NameCost, ...]:
-    """The costs of the names that a model may choose: families and column aliases. The keys of maps are not names."""
+    """The costs of the names that a model can choose, which are those of families and column aliases. The keys of maps
+    do not count.
+    """
     families, aliases = Counter[bytes](), Counter[bytes]()
     own = {f.column for f in schema.columns if f.kind != "version"}
     for column, count in column_counts.items():
@@ -208,7 +211,7 @@ def _sizes(layout: KeyLayout, key: Sequence[Any]) -> list[int]:
     first, behind = layout.parts_of(key)
     row = [] if layout.row is None else list(map(len, layout.row.pack_parts(first)))
     columns = [] if layout.columns is None else list(map(len, layout.columns.pack_parts(behind)))
-    if layout.split is not None:  # the field has a part in the row key and one in the qualifier
+    if layout.split is not None:  # one part of the field is in the row key, the other in the qualifier
         row[-1] += columns.pop(0)
     return row + columns
 
@@ -223,7 +226,7 @@ def _read(field: Field, data: Sequence[bytes]) -> list[Any]:
 def _of_field(
     field: Field, values: Sequence[Any], stored: Sequence[int], objects: int, times: float
 ) -> list[CodecCost]:
-    """The size of a field's values in each form, given how often an object's cells repeat each value."""
+    """The size of a field's values in each form, given how many cells of an object contain each value."""
     present = [value for value in values if value is not None]
     forms = _forms(present)
     if not forms or len(present) != len(values):
@@ -252,7 +255,7 @@ def _forms(values: Sequence[Any]) -> dict[str, list[int]]:
 
 
 def _text_forms(values: Sequence[str]) -> dict[str, list[int]]:
-    """The sizes of texts whose values another type can also represent: numbers, UUIDs, bytes as hex digits."""
+    """The sizes of texts in other forms, if all of them are numbers, UUIDs or bytes as hex digits."""
     count, width = len(values), len(values[0]) if len(set(map(len, values))) == 1 else None
     if all(value.isascii() and value.isdigit() for value in values):
         numbers = list(map(int, values))
@@ -283,7 +286,7 @@ def _number_forms(values: Sequence[int]) -> dict[str, list[int]]:
 
 
 def _shortest(numbers: Sequence[int]) -> tuple[str, int] | None:
-    """The shortest binary form of numbers, and its bytes; None if they need more than 64 bits."""
+    """The shortest binary form of numbers, and its length in bytes; None if they need more than 64 bits."""
     low, high = min(numbers), max(numbers)
     codec = next((codec for codec in _BINARY if codec.low <= low and high <= codec.high), None)
     if codec is None:

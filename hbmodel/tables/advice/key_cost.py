@@ -31,8 +31,8 @@ class Description:
 
     Attributes:
         table: the table of the model.
-        key_bytes: length of a row key, or None if the width of a field varies; for a wide model including the prefix of
-            its qualifiers.
+        key_bytes: length of a row key; for a wide model this includes the prefix of its qualifiers. None if the width
+            of a field varies.
         fixed_key_bytes: length of the shortest row key: salt, fixed-width fields, markers, terminators.
         cell_overhead: bytes per row that HBase stores in addition to the values: for each cell the row key (its fixed
             part), family, qualifier and 20 bytes of lengths, timestamp and type, before compression and block encoding.
@@ -40,11 +40,11 @@ class Description:
         indexes: for each index, the description of its entries.
         key: the fields of the key in their order, as text: `at descending` for a descending field, `user (of Owned)`
             for a field that the base class `Owned` declares.
-        sample: the size of the sampled objects in tall and wide layouts; None without a sample.
+        sample: the size of the sampled objects in tall and wide layouts; None if there is no sample.
         prefixes: rows per prefix of the key and of each index, with hot values, from the sample; empty without a
             sample.
-        bytes: how the bytes of the sampled objects are used, and the size with other names and codecs; None without a
-            sample.
+        bytes: how the bytes of the sampled objects are used, and their size with other names and codecs; None if there
+            is no sample.
     """
 
     table: str
@@ -67,7 +67,7 @@ class Description:
 
 
 def describe(model: type[Any], sample: Store | HasStore | None = None) -> Description:
-    """Reports the bytes per row that the keys and names of a model cost.
+    """Reports how many bytes per row the keys and names of a model take.
 
     Args:
         model: the class.
@@ -136,7 +136,9 @@ def _describe(table: str, before: int, layouts: Sequence[KeyLayout], columns: li
 
 
 def _shortest(codec: Codec[Any], unterminated: bool) -> int:
-    """The minimum number of bytes of a codec's value, at the end of a key (`unterminated`) or before another field."""
+    """The minimum number of bytes that a codec's value takes, either at the end of a key (`unterminated`) or before
+    another field.
+    """
     if codec.width is not None:
         return codec.width
     kind = codec.python_type
@@ -152,9 +154,7 @@ _ADDRESSES = (IPv4Address, IPv6Address)
 
 
 def _first_values(kind: type) -> Iterable[Any]:
-    """Candidates for the shortest value: with any codec of variable length for the type, one of these values takes the
-    fewest bytes.
-    """
+    """Values of a type of which one is the shortest, whichever codec of variable length encodes them."""
     if issubclass(kind, Enum):
         return kind
     return {str: ("", "0"), bytes: (b"", b"0"), Decimal: (Decimal(),)}.get(kind, ())

@@ -1,5 +1,5 @@
-"""Rows per prefix of the key: how the rows of a table, and the entries of its indexes, are distributed over their
-leading values, in a sample.
+"""Counts rows per prefix of the key in a sample, to show how the rows of a table and the entries of its indexes are
+distributed over leading values.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hbmodel.store.wide.folded import folded
 from hbmodel.tables.advice.sampled_objects import SAMPLE, first_rows
 
 HOT = 0.1
-"""Share of the sample from which a leading value counts as hot."""
+"""A leading value counts as hot if it has at least this share of the sample."""
 
 
 @frozen
@@ -35,10 +35,11 @@ class PrefixCounts:
         rows: the number of sampled rows, or entries.
         prefixes: the number of different values of the leading fields among these rows.
         median: median number of rows per prefix.
-        percentile: the number of rows per prefix that 99 of 100 prefixes do not exceed.
+        percentile: the 99th percentile of the number of rows per prefix.
         most: rows of the largest prefix.
         cut: whether the sample may end within a prefix, so that prefixes may have more rows than were counted.
-        hot: values of the first field with at least a tenth of the sample, each with its share, the largest first.
+        hot: values of the first field that at least a tenth of the sample has, each with its share, the largest share
+            first.
     """
 
     path: str
@@ -70,7 +71,7 @@ def prefix_counts(schema: TableSchema, store: Store, count: int = SAMPLE) -> tup
     for index in schema.indexes.values():
         try:
             counts += _counted(index.name, store, index.table, index.layout, index.salt.width, (), count)
-        except TableNotFound:  # the index is declared, but not built
+        except TableNotFound:  # this index is declared but not built
             continue
     return tuple(counts)
 
@@ -90,7 +91,7 @@ def _counted(
         cut |= more
         with numbers_as_names():
             for row in rows:
-                with suppress(DecodingError):  # of another program
+                with suppress(DecodingError):  # a row of another program
                     keys.append(layout.unpack(row.row, start))
     for length in range(1, len(layout.names)):
         prefix_sizes = Counter(key[:length] for key in keys)

@@ -1,5 +1,5 @@
-"""Compares tall and wide layouts: the rows, bytes and calls that sampled objects need with more or fewer key fields in
-the row key.
+"""Compares tall and wide layouts by the rows, bytes and calls that sampled objects need with more or fewer key fields
+in the row key.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ CELL_BYTES = 20
 class KeyChoice:
     """The sampled objects, with these key fields in the row key and the others in the qualifier.
 
-    Calls are those to a gateway whose scans are one call (`Capabilities.one_call_scans`).
+    Calls are counted for a gateway that needs one call for a scan (`Capabilities.one_call_scans`).
 
     Attributes:
         row_fields: names of the fields in the row key.
-        column_fields: names of the fields in the qualifier; none if each object has its own row. A split field is in
-            both lists.
+        column_fields: names of the fields in the qualifier; empty if each object has a separate row. A split field is
+            in both lists.
         declared: whether this is the layout that the model declares.
         rows: the number of rows of the sampled objects.
-        objects_in_row: objects in the widest row.
-        cells_in_row: cells in the widest row; rows are read in pages of up to 5,000 cells, so any width can be read,
-            but a row cannot be split over regions.
+        objects_in_row: the number of objects in the widest row.
+        cells_in_row: the number of cells in the widest row. Rows of any width can be read, because they are read in
+            pages of up to 5,000 cells, but a row cannot be split over regions.
         bytes: bytes of all cells in HBase's format, before compression and block encoding.
         page_calls: calls for a page of 20 objects.
         scan_calls: calls for all objects.
@@ -65,8 +65,8 @@ class Sample:
         objects: the number of sampled objects.
         cells: the number of their cells, including system cells.
         get_calls: calls for one object, in any layout.
-        choices: the possible layouts, from the one with the fewest fields in the row key to the tall one, which has all
-            fields there.
+        choices: the possible layouts, from the one with the fewest fields in the row key to the tall layout, in which
+            all fields are in the row key.
         unreadable: how many objects were left out because reading them raises an error.
     """
 
@@ -92,7 +92,7 @@ class Sample:
 
 @frozen
 class _Object:
-    """A sampled object: its key, and the sizes of its cells without row key and qualifier prefix."""
+    """A sampled object, with its key and the sizes of its cells (without row key and qualifier prefix)."""
 
     place: bytes
     values: tuple[Any, ...]
@@ -179,12 +179,12 @@ def _choice(
 
 
 def _pieces(cells: Counter[bytes]) -> int:
-    """The number of pieces in which a scan of all rows returns them."""
+    """The number of pieces in which a scan of all rows returns these rows."""
     return sum(-(-many // PAGE_SIZES.cells[0]) for many in cells.values())
 
 
 def _more_pages(cells: Counter[bytes]) -> int:
-    """The number of pages that rows with these numbers of cells need, without the first page of each row."""
+    """The number of pages that rows with these numbers of cells need in addition to the first page of each row."""
     return sum(_pages(many) - 1 for many in cells.values())
 
 

@@ -1,1 +1,1 @@
-"""The tables that models declare: their regions, their creation, and how live tables differ from them."""
+"""The tables that models declare, their regions and their creation, and comparisons with live tables."""

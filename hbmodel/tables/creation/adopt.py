@@ -1,4 +1,6 @@
-"""Registers a model for a table that other programs write, once a sample of the table shows that it fits."""
+"""Registers a model for a table that other programs write, after a sample of the table has shown that the model
+fits.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,18 @@ SAMPLE = 1_000
 
 @frozen
 class Adoption:
-    """What a sample of a table shows, and whether the model was registered.
+    """The findings in a sample of a table, and whether the model was registered.
 
-    Printed, it has a line for the counts and one for each finding.
+    Its text has a line for the counts, and one for each finding.
 
     Attributes:
         table: the name of the table.
         rows: how many rows were read.
-        objects: how many objects of the model they contain that can be read.
-        unreadable: how many objects cannot be read: reads of them raise an error.
-        absent: how many rows, or objects of a wide model, the model leaves out. `objects`, `unreadable` and `absent`
-            together count all of them.
-        findings: what contradicts the model; notes come last.
+        objects: how many objects of the model in these rows can be read.
+        unreadable: how many objects cannot be read, so that reads of them raise an error.
+        absent: how many rows (in a wide model, objects) the model leaves out. The sum of `objects`, `unreadable` and
+            `absent` is the number of all of them.
+        findings: contradictions to the model; notes come last.
         accepted: the names of findings that were accepted.
         creation: what the registration did; None if the model was not registered.
     """
@@ -48,7 +50,7 @@ class Adoption:
 
     @property
     def open(self) -> Sequence[Finding]:
-        """The findings that prevent the registration: neither notes nor accepted."""
+        """The findings that prevent the registration, because they are neither notes nor accepted."""
         return [
             finding
             for finding in self.findings
@@ -76,30 +78,30 @@ def adopt(
     accept: Collection[str] = (),
     registry: str = REGISTRY_TABLE,
 ) -> Adoption:
-    """Checks whether an external model fits the table that other programs write, and registers it if it does.
+    """Checks whether an external model fits a table that other programs write. If it does, registers the model.
 
     Rows from the start, the middle and the end of every region are read, with at most 1,000 cells each. Keys and cells
     are decoded as the model declares and encoded again; the bytes must be the same. Salt buckets are computed again.
-    Rows, cells and qualifiers that do not fit the model are counted, and so are cells with timestamps that later puts
-    by hbmodel would not exceed. The ids of a dictionary are not translated to names.
+    Rows, cells and qualifiers that do not fit the model are counted. Cells are also counted if their timestamps are so
+    high that later puts by hbmodel would not exceed them. The ids of a dictionary are not translated to names.
 
-    The table itself is only read. If a finding is left that is neither a note nor accepted, nothing is registered.
+    The table is only read. If there is a finding that is neither a note nor accepted, nothing is registered.
 
     Args:
         store: the store that holds the table.
         model: a model with `external=True`.
         sample: about how many rows are read, at least 1.
-        accept: the names of findings that do not prevent the registration: a kind, such as `"undeclared"`, or a kind
-            with its subject, such as `"undeclared:d:x"`.
+        accept: the names of findings that shall not prevent the registration. A name is a kind, such as `"undeclared"`,
+            or a kind with a subject, such as `"undeclared:d:x"`.
         registry: name of the registry table.
 
     Returns:
-        The findings, and whether the model was registered. The registration is that of `create_tables`, which also
-        creates the tables of indexes.
+        The findings, and whether the model was registered. It is registered by `create_tables`, which also creates the
+            tables of indexes.
 
     Raises:
         DeclarationError: the model is not external, an accepted kind does not exist, or the sample is not a whole
-            number of at least 1.
+            number from 1 on.
         TableNotFound: the table does not exist.
         FamilyNotFound: the table lacks a column family of the model.
         SchemaMismatch: the table is registered with another layout.

@@ -65,11 +65,11 @@ class TableOutcome:
 
     Attributes:
         table: its name.
-        created: whether this call created it; otherwise it existed.
+        created: whether this call created it; False if it existed.
         differences: how an existing table differs from its models: options of families, live indexes that no model
             declares, and declared indexes that are not built. They are not changed. See `diff` for more.
-        unreachable: the regions of a new table in which no key of its models can be, because of bytes that their
-            codecs do not store.
+        unreachable: the regions of a new table that no key of its models can be in, because the codecs never store such
+            bytes.
     """
 
     table: str
@@ -80,7 +80,7 @@ class TableOutcome:
 
 @frozen
 class Creation:
-    """What `create_tables` found and did, table by table, the registry table first."""
+    """What `create_tables` found and did for each table, beginning with the registry table."""
 
     tables: Sequence[TableOutcome]
 
@@ -117,22 +117,22 @@ def create_tables(
 ) -> Creation:
     """Creates the namespaces, registry table, index tables and primary tables that the models need and the store lacks.
 
-    Repeating it is safe, even after a crash or while another program does the same. An index that is declared on an
-    existing table is registered as absent: it must be built before queries can use it. If the family options of an
-    existing table differ, they are not changed but reported, also to the logger `hbmodel`; `alter` changes them.
-    Regions of a new table that can hold no key are reported in the same way.
+    The call can be repeated safely, even after a crash or while another program makes the same call. An index that is
+    declared on an existing table is registered as absent: it must be built before queries can use it. If the family
+    options of an existing table differ, they are not changed, but reported in the result and to the logger `hbmodel`.
+    `alter` changes them. Regions of a new table that can hold no key are reported in the same way.
 
     Args:
         store: the store to create them in.
-        models: the models whose tables to create. Sequences and dictionaries may be given too. The tables of
-            dictionaries that fields of the models use are created without being named. OpenTSDB's table of ids is only
+        models: the models whose tables are created; sequences and dictionaries may also be given. The tables of
+            dictionaries that are used by fields of the models need not be named. OpenTSDB's table of ids is only
             checked.
         splits: where the regions of new tables begin: one strategy for each model's primary table, or a mapping from
             model or table name to a strategy (the table of an index is `<table>.<index>`). Existing tables keep their
             regions.
         registry: name of the registry table.
-        create_external: whether the tables of external models, and OpenTSDB's table of ids, may be created too.
-            Otherwise it is an error if such a table does not exist, since another program creates it: its name is
+        create_external: whether the tables of external models, and OpenTSDB's table of ids, may be created too. If
+            False, it is an error if such a table does not exist: another program should have created it, so the name is
             probably wrong.
 
     Raises:
@@ -185,7 +185,7 @@ def _check_uids(store: Store, models: Sequence[Declared], *, create_external: bo
 
 
 def _uid_tables(store: Store, models: Sequence[Declared]) -> list[TableOutcome]:
-    """Creates the tables of OpenTSDB's ids that are missing, after all checks."""
+    """Creates the missing tables of OpenTSDB's ids; called after all checks."""
     names = dict.fromkeys(dictionary.table for dictionary in opentsdb_dictionaries(models))
     existing = set(store.tables()) if names else set()
     outcomes = []
@@ -219,7 +219,7 @@ def carried_out(store: Store, plans: Sequence[Plan], catalog: Registry) -> Creat
 
 
 def unreachable_lines(table: TableOutcome) -> list[str]:
-    """The regions of a new table that stay empty, as text."""
+    """Lines of text that name the regions of a new table that will stay empty."""
     return [
         f"! {table.table}: no key can be in the region from {region.start!r} to "
         f"{'the end' if region.stop is None else repr(region.stop)}"
@@ -229,12 +229,12 @@ def unreachable_lines(table: TableOutcome) -> list[str]:
 
 @frozen
 class Plan:
-    """What to create, as planned after all checks that change nothing.
+    """A plan of what to create, made after all checks that change nothing.
 
     Attributes:
         planned: the declared tables, under their live names.
         existing: the names of the tables that existed before.
-        found: how the existing primary tables differ from their models, by name.
+        found: the differences between existing primary tables and their models, by table name.
     """
 
     planned: Sequence[DeclaredTable]
@@ -246,7 +246,7 @@ class Plan:
 
     @classmethod
     def of(cls, store: Store, planned: Sequence[DeclaredTable], catalog: Registry, create_external: bool) -> Self:
-        """The plan for these tables; raises the errors of `create_tables` if the plan contradicts live tables."""
+        """Makes the plan for these tables. Raises the errors of `create_tables` if it contradicts live tables."""
         existing = set(store.tables())
         entries = registrations(planned, catalog, existing)
         planned = [as_registered(table, entries) for table in planned]
@@ -262,7 +262,7 @@ class Plan:
                 _check_unregistered(schema, existing, catalog)
         check_index_tables(store, catalog, planned, existing)
         for schema in entries:
-            # Otherwise the registration would refuse it only after its index tables were created.
+            # Without this check, the registration would refuse the model only after its index tables were created.
             if schema.indexes and schema.table not in existing and catalog.table in existing:
                 with naming_gone_tables(store):
                     catalog.check_neighbours(schema)
@@ -306,8 +306,8 @@ class Plan:
         for schema in self.entries:
             present = schema.table in self.existing
             created.update(self._index_tables(store, catalog, schema))
-            # An index is registered as readable before the primary table exists. Without that table there are no rows
-            # that the index could lack. After a crash here, a repeated call finishes the work.
+            # An index is registered as readable before the primary table exists. At that time there are no rows, so the
+            # index lacks none. After a crash here, a repeated call completes the work.
             with naming_gone_tables(store):
                 catalog.register(schema, ABSENT if present else READABLE)
             if present:
@@ -337,7 +337,7 @@ class Plan:
 
 
 def _check_external(new: Sequence[DeclaredTable], existing: Collection[str]) -> None:
-    """Raises `TableNotFound` if only external models have declared a table that would be created."""
+    """Raises `TableNotFound` if a table would be created that is declared only by external models."""
     for table in new:
         if is_external(table):
             raise TableNotFound(
@@ -372,7 +372,8 @@ def _check_creatable(store: Store, tables: Sequence[DeclaredTable], namespaces: 
     if not lines:
         return
     if any(table.index is None and schema.indexes for table in beyond for schema in table.schemas):
-        # If the primary table is created in the shell, its indexes are treated as new indexes of a table with rows.
+        # If the user creates the primary table in the shell, its indexes will be treated as new indexes of a table with
+        # rows.
         message = (
             "This store cannot create the tables as declared. Create them through a Thrift2 gateway "
             "(hbase+thrift2:). The lines for "
@@ -414,7 +415,7 @@ def create_declared(store: Store, table: DeclaredTable) -> bool:
     except TableExists:  # another program was faster
         return False
     except NamespaceNotFound:
-        if not store.capabilities.namespaces:  # the store could not list namespaces either
+        if not store.capabilities.namespaces:  # this store cannot list namespaces either
             _check_creatable(store, (), [namespace_of(table.name)])
         raise
     return True
@@ -441,13 +442,13 @@ def _index_differences(binding: Binding) -> list[Difference]:
 
 
 def _check_index_tables(store: Store, binding: Binding, existing: Collection[str]) -> None:
-    """Refuses a live index whose table was dropped. If the table were created again, it would be empty, and the index
-    would hide every row.
+    """Raises an error if the table of a live index was dropped. If the table were created again, it would be empty, and
+    queries through the index would find no rows.
     """
     missing = [index for index in binding.written if index.table not in existing]
     if not missing:
         return
-    since = set(store.tables())  # a build may have created it just now
+    since = set(store.tables())  # a build may have created the table just now
     for index in missing:
         if index.table not in since:
             raise SchemaMismatch(

@@ -1,4 +1,4 @@
-"""The tables that models need: their names, families and split keys, worked out before any call to a store."""
+"""Works out, before any call to a store, the tables that models need, with their names, families and split keys."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class DeclaredTable:
 
     Attributes:
         families: the families of all models that share it, sorted by name.
-        split_keys: where its regions begin; empty where no strategy was given.
-        schemas: the models whose objects it holds, or the model whose index it is.
-        index: the index whose table it is, or None.
+        split_keys: the first keys of its regions, except the first region; empty if no strategy was given.
+        schemas: the models whose objects it holds; for an index table, the model of the index.
+        index: for an index table, the index; otherwise None.
     """
 
     name: str
@@ -44,8 +44,8 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
             the table of an index is `<table>.<index>`.
 
     Raises:
-        DeclarationError: a strategy is for no table of these models, does not suit its table, or two strategies for one
-            table differ.
+        DeclarationError: a strategy is for none of the tables of these models, or does not suit its table; or there are
+            two different strategies for one table.
         SchemaMismatch: two models of one table share a family or an index name, or a model's table is the registry, or
             an index table of another model.
     """
@@ -60,7 +60,7 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
         for index in schema.indexes.values()
     ]
     shared: dict[str, list[TableSchema]] = {}
-    for schema in schemas:  # models may share a table, each in its families
+    for schema in schemas:  # models may share a table, if each has separate families
         shared.setdefault(schema.table, []).append(schema)
     for table, those in shared.items():
         families: dict[bytes, Family] = {}
@@ -100,8 +100,9 @@ def index_families(schema: TableSchema, index: Index) -> list[Family]:
     """The families of an index table, see `entry_families`.
 
     They have the compression and the TTL of the model's families, so that an entry lives exactly as long as its row. In
-    a table that other programs fill, the server gives the rows their timestamps, so entries with a TTL might expire a
-    little before their rows. The index tables of such models have no TTL: stale entries stay until a repair.
+    a table that other programs write, rows get their timestamps from the server, so entries with a TTL could expire a
+    little before their rows. Therefore the index tables of external models have no TTL, and stale entries stay until a
+    repair.
     """
     names = entry_families(schema, index)
     used = [family for family in schema.families if family.name in names]
@@ -121,7 +122,7 @@ def _check_shared(schemas: Sequence[TableSchema]) -> None:
         for other in schemas[at + 1 :]:
             if one.table != other.table:
                 continue
-            # the kind says whose object a cell of the family is
+            # the kind shows to which model a cell of the family belongs
             apart = one.kind and other.kind and one.kind != other.kind
             if apart and set(one.family_names) & set(other.family_names) and one.versioned != other.versioned:
                 raise SchemaMismatch(ALL_VERSIONED, table=one.table, family=one.family.decode())

@@ -26,22 +26,23 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
 
     Tables that no longer exist are skipped, so the call can be repeated after a crash. Namespaces and the registry
     table remain, and so do the tables of `external` models, which belong to other programs. Programs that still use the
-    tables get `TableNotFound`. But if the tables are created again before the lease of such a program is over
-    (`Session`, a minute by default), its writes still follow the old entry, and may be lost. So stop such programs, or
-    wait for one lease, before `create_tables`.
+    tables get `TableNotFound`. But if the tables are created again before the lease of such a program ends (see
+    `Session`; a minute by default), the program still writes as the old entry says, and its writes may be lost. So stop
+    such programs, or wait for one lease, before `create_tables`.
 
     Args:
         store: the store that holds the tables.
-        models: the models whose tables are dropped; all models of a table must be given together. The rows of several
-            models may use a dictionary, so it is dropped only if it is given; its counter remains, so that no id is
-            assigned again.
+        models: the models whose tables are dropped. All models of a table must be given together. A dictionary may be
+            used by several models, so it is dropped only if it is given. Its counter remains, so that no id is assigned
+            twice.
         registry: name of the registry table.
 
     Returns:
         The names of the tables that were dropped.
 
     Raises:
-        DeclarationError: no model was given, or a sequence was given: all sequences share one table.
+        DeclarationError: no model was given; or a sequence was given, which is not possible because all sequences share
+            one table.
         SchemaMismatch: a model that was not given uses one of the tables; or a table is another model's index table; or
             objects are being migrated from or to one of the tables.
     """
@@ -68,9 +69,10 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
             entry = catalog.read(schema)
             _check_at_rest(schema, entry)
         index_tables.update(dict.fromkeys(_index_tables(store, catalog, schema, entry, existing)))
-    # Primary tables are deleted first: without rows, an index lacks no entries, so even after a crash `create_tables`
-    # would leave consistent tables. In any other order, a crash could leave rows whose registered indexes are gone or
-    # not empty. The registry's entry is deleted last, because a repeated call needs it to find the live index tables.
+    # Primary tables are deleted first. When there are no rows, an index lacks no entries, so even after a crash
+    # `create_tables` makes consistent tables. In any other order, a crash could leave rows whose registered indexes are
+    # missing or incomplete. The registry's entry is deleted last, because a repeated call needs it to find the live
+    # index tables.
     own = dict.fromkeys(schema.table for schema in schemas if not schema.external)
     dropped = [table for table in [*own, *index_tables] if table in existing]
     for table in dropped:
@@ -84,14 +86,15 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
 def _index_tables(
     store: Store, catalog: Registry, schema: TableSchema, entry: Registration | None, existing: Collection[str]
 ) -> Iterator[str]:
-    """The index tables of a model: the registered ones, and those that a killed call created but did not register.
+    """The index tables of a model. These are the registered ones, and those that a killed call created but did not
+    register.
 
-    A table that only has the name of an index table, and has rows, belongs to another program. If neither the model nor
-    the index table is registered and the primary table exists, a table with the families of the index is treated as its
-    table.
+    An unregistered table that has the name of an index table, and has rows, belongs to another program. But if the
+    primary table exists and neither the model nor the index table is registered, a table of that name with the families
+    of the index is treated as the index's table.
     """
     states = [] if entry is None else [state for _, state in sorted(entry.indexes.items())]
-    for state in states:  # an index may live under another name than the declared one
+    for state in states:  # the index may have a table whose name differs from the declared one
         yield from state.filled
         yield from unused(store, catalog, schema, state.begun)
     for index in schema.indexes.values():
@@ -108,7 +111,9 @@ def _index_tables(
 
 
 def _check_alone(catalog: Registry, schema: TableSchema, rows: Collection[bytes]) -> None:
-    """Raises `SchemaMismatch` if a table belongs to models whose rows of the registry are not given."""
+    """Raises `SchemaMismatch` if a table also belongs to models that were not given (`rows` are the given models' rows
+    of the registry).
+    """
     catalog.check_no_index(schema)
     for row in [] if schema.external else catalog.rows_of_table(schema.table):
         if row not in rows:

@@ -1,4 +1,4 @@
-"""Finds out which of the declared tables exist, and under which names."""
+"""Finds out which of the declared tables exist, and what their live names are."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def namespace_of(table: str) -> str:
 
 
 def missing_namespaces(store: Store, tables: Iterable[str], existing: Collection[str]) -> list[str]:
-    """The namespaces of tables to create that do not exist, sorted; empty if the store cannot list namespaces."""
+    """The missing namespaces of tables that are to be created, sorted; empty if the store cannot list namespaces."""
     needed = {namespace_of(table) for table in tables} - {namespace_of(table) for table in existing} - {""}
     if not needed:
         return []
     try:
         return sorted(needed - set(store.namespaces()))
-    except CapabilityError:  # creating the first table shows whether a namespace is missing
+    except CapabilityError:  # the creation of the first table will fail if a namespace is missing
         return []
 
 
@@ -40,7 +40,7 @@ def registrations(
 
 
 def as_registered(table: DeclaredTable, entries: Mapping[TableSchema, Registration | None]) -> DeclaredTable:
-    """The table under its live name: the registry says which table holds an index."""
+    """The table with its live name. For an index, the registry says which table holds it."""
     state = state_of(table, entries)
     return evolve(table, name=state.table) if state is not None and is_live(state) else table
 
@@ -57,13 +57,13 @@ def state_of(table: DeclaredTable, entries: Mapping[TableSchema, Registration | 
 
 
 def is_external(table: DeclaredTable) -> bool:
-    """Whether it is a primary table that only external models have declared: other programs create it."""
+    """Whether a table is a primary table that only external models declare, so that other programs create it."""
     return table.index is None and all(schema.external for schema in table.schemas)
 
 
 def needs_creation(table: DeclaredTable, existing: Collection[str]) -> bool:
-    """Whether `create_tables` must create a table. The index tables of an existing primary table are created by a
-    build.
+    """Whether `create_tables` must create a table. If the primary table exists, its missing index tables are created by
+    builds.
     """
     return table.name not in existing and (table.index is None or table.schemas[0].table not in existing)
 
@@ -71,8 +71,8 @@ def needs_creation(table: DeclaredTable, existing: Collection[str]) -> bool:
 def unregistered_index(schema: TableSchema, existing: Collection[str], catalog: Registry) -> Index | None:
     """An index whose table exists next to the primary table although the registry has no entry for it, or None.
 
-    The tables were registered in another registry, or are copies. If they were registered again here, writes would not
-    update the index.
+    Such tables were registered in a different registry, or are copies. If they were registered here as new tables,
+    writes would not update the index.
     """
     if schema.table not in existing:
         return None

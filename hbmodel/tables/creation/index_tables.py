@@ -1,4 +1,4 @@
-"""Decides which existing tables belong to an index, and which may become its table."""
+"""Decides which existing tables belong to an index, and which tables may become its table."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NOT_ITS_TABLE = (
 
 
 def may_be_taken(store: Store, catalog: Registry, schema: TableSchema, index: Index, table: str) -> bool:
-    """Whether an existing table may become the table of an index: it is not registered, has the right families, and is
-    empty.
+    """Whether an existing table may become the table of an index. It may if it is not registered, has the right
+    families, and is empty.
 
-    A call that was killed while it created the index leaves such a table.
+    Such a table remains if a call is killed while it creates the index.
     """
     try:
         return (
@@ -51,10 +51,11 @@ def has_rows(store: Store, table: str) -> bool:
 
 
 def check_index_table(store: Store, catalog: Registry, schema: TableSchema, index: Index, table: str) -> None:
-    """Raises `SchemaMismatch` if an existing table is not the table of the index, and may not become it."""
+    """Raises `SchemaMismatch` if an existing table neither is the table of the index nor may become it."""
     if may_be_taken(store, catalog, schema, index, table):
         return
-    # The registry is read after the rows: another program may have registered the table before it wrote them.
+    # The registry is read after the rows, because another program may have registered the table before it wrote the
+    # rows.
     registration = catalog.read(schema)
     state = None if registration is None else state_of_index(schema, registration, index.name)
     if state is None or not is_live(state) or state.table != table:
@@ -74,7 +75,9 @@ def check_index_tables(
 
 
 def unused(store: Store, catalog: Registry, place: TableSchema | RegistryKey, tables: Iterable[str]) -> list[str]:
-    """The tables begun for an index of a model that exist, are empty, and belong to no other model."""
+    """Those of the given tables, which may have been created for an index of a model, that exist, are empty, and belong
+    to no other model.
+    """
     tables = list(tables)
     existing = set(store.tables()) if tables else set[str]()
 

@@ -1,5 +1,5 @@
-"""Checks the regions of a live table against a model: which regions can hold no key, and how a sample of rows is
-distributed.
+"""Checks the regions of a live table against a model, to find regions that no key can be in, and to show how a sample
+of rows is distributed.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def check_regions(
 
     Args:
         store: the store that has the table.
-        model: the model whose primary table, or index table, it is.
+        model: the model whose primary table or index table is checked.
         index: an index or its name, to check the table of that index.
-        sample: objects of the model, to count how many rows each region gets.
-        alphabet: the bytes that occur in the leading field, if they are fewer than its codec allows, such as
+        sample: objects of the model. How many of their rows are in each region is counted.
+        alphabet: the bytes that occur in the leading field, if its codec allows more bytes than that, such as
             `b"0123456789abcdef"` for digests as text.
 
     Raises:
@@ -86,7 +86,9 @@ def check_regions(
 
 
 def unreachable_regions(schema: TableSchema, split_keys: Sequence[bytes], index: str | Index | None) -> list[KeyRange]:
-    """The regions between split keys in which no key of a model can be, by the bytes that its codec stores."""
+    """The regions between split keys that no key of a model can be in, because the codec of the leading field never
+    stores such bytes.
+    """
     if not split_keys:
         return []
     layout, salt = table_layout(schema, index)
@@ -97,10 +99,10 @@ def unreachable_regions(schema: TableSchema, split_keys: Sequence[bytes], index:
 
 
 def _leading_bytes(layout: KeyLayout, alphabet: bytes | None) -> tuple[bytes, int | None]:
-    """The bytes that the packed leading field can hold, after its marker for None if it has one, and the byte that
+    """The bytes that the packed leading field can contain (after the marker of a nullable field), and the byte that
     ends it, or None.
 
-    Any byte may follow the ending byte, whether it is the terminator or a part of the value.
+    After the ending byte, which is the terminator or a part of the value, any byte may follow.
     """
     leading = layout.fields[0]
     if isinstance(alphabet, str):
@@ -130,7 +132,7 @@ def codec_bytes(codec: Codec[Any]) -> bytes:
 
 
 def _reachable(keys: KeyRange, salt: BoundSalt, leading: KeyField, allowed: bytes, end: int | None) -> bool:
-    """Whether a key of any salt bucket can be in the range, by the salt and the leading field."""
+    """Whether a key in any salt bucket can be in the range. Only the salt and the leading field are considered."""
     none, some = (b"\xff", b"\xfe") if leading.desc else (b"\x00", b"\x01")
     for prefix in salt.prefixes:
         firsts = [
@@ -146,12 +148,12 @@ def _reachable(keys: KeyRange, salt: BoundSalt, leading: KeyField, allowed: byte
 def first_key(
     prefix: bytes, start: bytes, allowed: Sequence[int], width: int | None, end: int | None = None
 ) -> bytes | None:
-    """The smallest string of `prefix` and allowed bytes that is not below `start`, or None.
+    """The smallest string that consists of `prefix` and allowed bytes and is not below `start`, or None.
 
     Args:
         allowed: sorted byte values that may follow the prefix.
-        width: how many allowed bytes follow the prefix, before any other bytes; None for any number.
-        end: an allowed byte that any bytes may follow, or None.
+        width: how many allowed bytes follow the prefix, before arbitrary bytes; None for any number.
+        end: an allowed byte after which any bytes may follow, or None.
     """
     if start <= prefix:
         return prefix + bytes((allowed[0],)) * (width or 0)
@@ -172,8 +174,8 @@ def first_key(
 
 
 def _raised(prefix: bytes, key: bytearray, wanted: int, allowed: Sequence[int], length: int) -> bytes | None:
-    """The next larger string if a byte cannot be matched: that byte is increased, or else the last byte before it that
-    can be increased.
+    """The next larger string, if the byte `wanted` cannot be matched. For this, that byte is increased or, if this is
+    not possible, the last byte before it that can be increased.
     """
     while True:
         larger = next((byte for byte in allowed if byte > wanted), None)

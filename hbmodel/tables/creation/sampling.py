@@ -1,4 +1,4 @@
-"""Rows from all over a table, read by a few short scans that begin at random keys."""
+"""Reads rows from all parts of a table, by a few short scans that begin at random keys."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ PLACES = 20
 """The maximum number of scans that read one sample."""
 
 WIDTH = 24
-"""How many bytes of a key, after the prefix that all keys share, determine its position among the other keys."""
+"""How many bytes of a key, after the common prefix of all keys, are used to compute its position among the other
+keys.
+"""
 
 EVEN = 100
-"""The share of a sample is estimated only if the densest place has at most this many times the density of rows of the
-sparsest place.
+"""The share of a sample is estimated only if the density of rows in the densest place is at most this many times that
+in the sparsest place.
 """
 
 
@@ -40,8 +42,8 @@ class Sample:
 def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], only: Filter | None = None) -> Sample:
     """About `count` rows, from random places between the first row and the last one.
 
-    The places are spread evenly over the space of keys, not over the rows. So a cluster of keys may contain few of
-    these places, or none.
+    The places are spread evenly over the space of keys, and not over the rows. So there may be few of these places, or
+    none, in a cluster of keys.
 
     Args:
         count: how many rows, at least 1.
@@ -50,7 +52,7 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
     first, last = _end(store, table, False), _end(store, table, True)
     if first is None or last is None:
         return Sample((), 1.0)
-    if last < first:  # rows were deleted and put between the two reads
+    if last < first:  # rows were deleted or put between the two reads
         first, last = b"", first
     common = first[
         : next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
@@ -74,7 +76,7 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
             rows += len(batch)
             after = batch[-1].row + b"\x00"
         if rows:
-            # The first scan begins at a row and not at a random key before one, so that row is not counted.
+            # The first scan begins at a row, and not at a random key before a row, so this row is not counted.
             runs.append(_Run(rows - (begin == first), max(1, _place(after, common) - _place(begin, common))))
         if rows < limit:  # the end of the table
             break
@@ -87,7 +89,7 @@ class _Run:
     """What one scan read.
 
     Attributes:
-        rows: the number of rows, without a row at the very beginning of the scan.
+        rows: the number of rows, without a row that is exactly where the scan begins.
         length: the distance, in the space of keys, from the beginning of the scan to its last row.
     """
 
@@ -98,7 +100,7 @@ class _Run:
 def _share(runs: Sequence[_Run], length: int) -> float | None:
     """The share of a table's rows, if the rows are spread evenly over `length` keys."""
     # If the rows are in clusters, a scan from a random key usually begins in a gap, and the rows after the gap are much
-    # closer to each other.
+    # closer together.
     dense = [run.rows / run.length for run in runs if run.rows]
     if len(dense) < 2 or max(dense) > EVEN * min(dense):
         return None

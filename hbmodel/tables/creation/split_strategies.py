@@ -1,10 +1,10 @@
-"""Split keys of a model's tables: where regions begin when a table is created, so that load is distributed from the
-first row.
+"""Strategies for the split keys of a model's tables, which decide where regions begin when a table is created, so that
+load is distributed from the first row on.
 
-A split key is the first row key of a region; n regions have n - 1 split keys. Every strategy here gives keys in the
-model's own byte layout, so some key belongs to every region. HBase's `Bytes.split` interpolates between two byte
-strings instead. For keys of hex digits, whose bytes are 30 to 39 and 61 to 66, some of its regions are between `9` and
-`a`, where no key is.
+A split key is the first row key of a region; n regions have n - 1 split keys. All strategies here make keys in the byte
+layout of the model, so each region can contain keys. HBase's `Bytes.split` interpolates between two byte strings
+instead. For keys of hex digits, whose bytes are 30 to 39 and 61 to 66, some of these regions lie between `9` and `a`,
+where there are no keys.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class ByBucket:
 class Uniform:
     """Regions that each take an equal share of the leading key field's values.
 
-    A codec that spreads its values (`DigestPrefixed`, `Reversed` numbers, `ReversedDigits`) takes no bounds: the first
-    bytes of its values are divided equally.
+    If the codec spreads its values (`DigestPrefixed`, `Reversed` numbers, `ReversedDigits`), bounds cannot be given:
+    the first bytes of the values are divided equally.
 
     Attributes:
         regions: how many (per bucket, on a salted table).
@@ -114,7 +114,7 @@ class FromSample:
 
     Attributes:
         objects: the sampled objects of the model; their row keys are used, with the salt.
-        regions: the maximum number of regions: objects with equal keys are never separated.
+        regions: the maximum number of regions. There may be fewer, because objects with equal keys are never separated.
     """
 
     objects: tuple[Any, ...] = field(converter=_objects)
@@ -184,7 +184,9 @@ def table_layout(schema: TableSchema, index: str | Index | None) -> tuple[KeyLay
 
 
 def _in_buckets(salt: BoundSalt, inner: Sequence[bytes]) -> list[bytes]:
-    """Every bucket begins a region (the first at the table's beginning) and is split at the inner keys."""
+    """A region begins at every bucket (for the first bucket, at the beginning of the table), and at the inner keys of
+    every bucket.
+    """
     keys = {prefix + key for prefix in salt.prefixes for key in (b"", *inner)}
     return sorted(keys)[1:]
 
@@ -206,7 +208,7 @@ def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecim
         )
     for bound in (splits.low, splits.high):
         if bound is not None:
-            layout.pack_field(0, bound)  # raises if the bound is invalid
+            layout.pack_field(0, bound)  # this raises an error if the bound is invalid
     low, high, back = _scale(schema, leading.name, leading.codec, splits)
     if high - low + 1 < splits.regions:
         raise DeclarationError(
@@ -217,21 +219,21 @@ def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecim
         )
     values = [back(low + (high - low + 1) * n // splits.regions) for n in range(1, splits.regions)]
     if leading.desc or leading.codec.order == "descending":
-        # In descending order a region begins at its largest value: each split key is the largest value of a share.
+        # In descending order a region begins with its largest value, so each split key is the largest value of a share.
         values = [back(low + (high - low + 1) * n // splits.regions - 1) for n in range(1, splits.regions)]
     return sorted({layout.pack_field(0, value) for value in values})
 
 
 def _evenly_spread(codec: Codec[Any]) -> tuple[bytes, int] | None:
-    """The possible values of the first bytes, for a codec that spreads its values evenly over them, and the number of
-    these bytes; None for other codecs.
+    """For a codec that spreads its values evenly over their first bytes: the possible values of such a byte, and the
+    number of these bytes. None for other codecs.
     """
     match codec:
         case DigestPrefixed():
             return HEX_TEXT if codec.hex else ANY_BYTE, codec.length
         case ReversedDigits():
             return DECIMAL_TEXT, codec.width
-        case Reversed() if codec.python_type in {int, datetime}:  # its last bytes are spread evenly
+        case Reversed() if codec.python_type in {int, datetime}:  # the last bytes of the number are spread evenly
             return ANY_BYTE, codec.width
     return None
 
@@ -261,7 +263,7 @@ def _spread(schema: TableSchema, leading: KeyField, alphabet: bytes, width: int,
 
 
 def _hex_prefix(schema: TableSchema, layout: KeyLayout, n: int, splits: Hexadecimal) -> bytes:
-    """The n-th split key: with just enough hex digits to make the shares equal within a percent or two."""
+    """The n-th split key. It has just enough hex digits to make the shares equal, except for a percent or two."""
     leading = layout.fields[0]
     if leading.codec.python_type is not str or leading.desc or leading.nullable:
         raise DeclarationError(
@@ -296,8 +298,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple[int, int, Any]:
-    """The lowest and the highest value of the leading field as whole numbers, and a function that turns such a number
-    into a value.
+    """The lowest and the highest value of the leading field, both as integers, and a function that turns such an
+    integer into a value.
     """
     kind = codec.python_type
     low, high = splits.low, splits.high
@@ -342,7 +344,9 @@ def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple
 
 
 def _storable(codec: Any, value: bytes) -> bytes:
-    """The value; if the codec pads values, without the zeros at its end, because the stored bytes are the same."""
+    """The value. If the codec pads values, zeros at the end are removed, because the stored bytes are the same without
+    them.
+    """
     try:
         codec.encode(value)
     except EncodingError:

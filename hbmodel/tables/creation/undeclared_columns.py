@@ -17,7 +17,9 @@ from hbmodel.tables.registry.registration import Binding, RowState
 from hbmodel.tables.registry.registry_table import Registry
 
 CELLS = 1000
-"""The maximum number of cells of a sampled row that are examined: a row of a wide model may have millions."""
+"""The maximum number of cells of a sampled row that are examined, since a row of a wide model may have millions of
+cells.
+"""
 
 Unmapped = Callable[[bytes], bytes | None]
 """Maps the column of a cell to the column that a model would have to declare for it; None if the model declares that
@@ -27,10 +29,10 @@ column, or if the cell is one of the library's own.
 
 @frozen
 class LiveColumns:
-    """What a sample of rows shows.
+    """The columns of sampled rows that no model declares.
 
     Attributes:
-        held: how many of the rows hold each column that no model declares, by the column as a model would declare it.
+        held: for each such column, written as a model would declare it, the number of rows that have it.
     """
 
     rows: Sequence[bytes]
@@ -40,9 +42,9 @@ class LiveColumns:
 def unmapped_columns(
     store: Store, schemas: Sequence[TableSchema], others: Sequence[TableSchema], count: int
 ) -> LiveColumns:
-    """The columns that sampled rows of a table hold and no model declares.
+    """The columns of sampled rows of a table that no model declares.
 
-    Empty cells do not count: an update of an object may have emptied them.
+    Empty cells are ignored, because an update of an object may have emptied them.
 
     Args:
         schemas: the schemas of the models whose families are examined, all of one table.
@@ -72,7 +74,7 @@ def unmapped_columns(
 
 @frozen
 class LackingColumns:
-    """The required columns that rows lack.
+    """The required columns that are missing in rows.
 
     Attributes:
         lacking: how many of the objects lack each required column. Columns that no object lacks are left out.
@@ -83,7 +85,7 @@ class LackingColumns:
 
 
 def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], state: RowState) -> LackingColumns:
-    """The required columns that rows of a table lack; reading such a row raises `IncompleteRow`.
+    """The required columns that are missing in rows of a table. Reading a row that lacks one raises `IncompleteRow`.
 
     Args:
         schema: the schema of a model whose objects do not share rows.
@@ -108,8 +110,8 @@ def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], st
 
 
 def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list[TableSchema] | None:
-    """The models that the registry knows for a table besides those in `schemas`; None if one of them cannot be rebuilt
-    from the registry, because a program defines one of its codecs or its salt.
+    """The models of a table that the registry knows, except those in `schemas`. None if one of them cannot be rebuilt
+    from the registry, because one of its codecs or its salt is defined by a program.
     """
     own = {(schema.family, schema.kind) for schema in schemas}
     others: list[TableSchema] = []
@@ -124,7 +126,7 @@ def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list
 
 
 def _declared(column: bytes, models: Sequence[tuple[Sequence[bytes], Unmapped]]) -> str | None:
-    """The column as a model would declare it, or None if one of the models has it already."""
+    """The column as a model would declare it; None if one of the models declares it already."""
     family, name = column.partition(b":")[0], column
     for families, unmapped in models:
         if family in families:

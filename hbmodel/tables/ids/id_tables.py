@@ -1,5 +1,5 @@
-"""Tables of ids, which are declared in addition to the tables of models: for sequences, dictionaries, and the
-dictionaries that models' fields use.
+"""The tables of ids, which exist in addition to the tables of models, for sequences and for dictionaries, including
+those that fields of models use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Declared: TypeAlias = type[Any] | IdSequence | Dictionary
 
 
 def models_and_ids(declared: Iterable[Declared], *, used: bool = True) -> tuple[list[type[Any]], list[type[Any]]]:
-    """The given models, and the models of the id tables of the given sequences and dictionaries, without OpenTSDB's.
+    """The given models, and the models of the id tables of the given sequences and dictionaries, except OpenTSDB's
+    tables.
 
     Args:
         used: whether to include the dictionaries that the models' fields use.
@@ -43,7 +44,7 @@ def _models_of(dictionary: Dictionary) -> tuple[type[Any], ...]:
 
 
 def opentsdb_dictionaries(declared: Iterable[Declared]) -> list[UidDictionary]:
-    """The given OpenTSDB dictionaries, and the ones that the given models' fields use."""
+    """The given OpenTSDB dictionaries, and those that fields of the given models use."""
     found: dict[Dictionary, None] = {}
     for each in declared:
         if isinstance(each, Dictionary):

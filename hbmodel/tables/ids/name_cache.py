@@ -15,12 +15,12 @@ OVERHEAD = 150
 
 
 class NameCache:
-    """A cache of names and ids, which never change. The oldest are dropped first. Thread-safe."""
+    """A cache of names and ids, which never change. If the cache is full, the oldest are dropped. Thread-safe."""
 
     def __init__(self, size: int = CACHED_BYTES) -> None:
         self._left = size
-        # The id by name, and the name by id. They are kept separately because a program that died may have left an id
-        # whose name has another id.
+        # The ids by name, and the names by id. There are two mappings because a program that died may have left an id
+        # whose name has a different id.
         self._known: dict[tuple[Dictionary, str | int], int | str] = {}
         self._lock = threading.Lock()
         self.checked: set[Dictionary] = set()
@@ -44,7 +44,7 @@ class NameCache:
             self._keep((dictionary, number), name, name)
 
     def keep_name(self, dictionary: Dictionary, number: int, name: str) -> None:
-        """Caches the name of an id. The name may have another id."""
+        """Caches the name of an id. The name may have a different id."""
         with self._lock:
             self._keep((dictionary, number), name, name)
 

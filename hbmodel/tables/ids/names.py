@@ -1,4 +1,4 @@
-"""Looks up the names and ids of dictionaries in a store, and claims new ones."""
+"""Looks up the names and ids of dictionaries in a store, and claims new names."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 READ_AHEAD = 100
-"""How many names are read at once, beginning with the one asked for. Rows are in the order of ids, so the next names
-are likely to be asked for soon.
+"""How many names are read at once, beginning with the requested one. Rows are in the order of ids, so the names of the
+next ids will probably be needed soon.
 """
 
 AT_ONCE = 1_000
@@ -109,7 +109,7 @@ class Names:
         return ids
 
     def claim(self, dictionary: Dictionary, name: str) -> int:
-        """The id of a name; assigns one if it has none.
+        """The id of a name. If the name has none, an id is assigned.
 
         Raises:
             IdsExhausted: every id that the dictionary's codec allows is used.
@@ -143,7 +143,7 @@ class Names:
         return answer
 
     def _named(self, dictionary: Dictionary, number: int) -> Iterator[tuple[int, str]]:
-        """Ids with their names, beginning with the id `number`."""
+        """Some ids with their names, beginning with the id `number`."""
         tables = all_tables_of(dictionary)
         scan = Scan(
             KeyRange(tables.ids.encode(number)), columns=[tables.name_column], limit=READ_AHEAD, batch_size=READ_AHEAD
@@ -176,8 +176,8 @@ class Names:
 
     @contextmanager
     def bound(self) -> Iterator[None]:
-        """Makes `hb.row_key`, `hb.decode` and `hb.schema.key_of` work with dictionaries in this thread, as in the calls
-        of a session.
+        """A block in which `hb.row_key`, `hb.decode` and `hb.schema.key_of` can use dictionaries in this thread, as in
+        the calls of a session.
         """
         token = bind_names(self)
         try:

@@ -1,4 +1,4 @@
-"""Assigns random ids: the numbers that a protocol takes from a counter are drawn at random instead."""
+"""Assigns random ids, by drawing the numbers that a protocol would take from a counter."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ DRAWS = 100
 
 
 def drawn(tables: DictionaryTables, highest: int, protocol: Protocol[R]) -> Protocol[R]:
-    """Runs a protocol, and answers each increment with a number from 1 to `highest`; raises `IdsExhausted`.
+    """Runs a protocol, and answers each increment with a random number from 1 to `highest`. Raises `IdsExhausted` after
+    too many of them.
 
-    If a drawn id already has another name, the check-and-put of the name is refused, as if the counter had been reset.
+    If the drawn id already has a different name, the check-and-put of the name is refused, as it would be if the
+    counter had been reset.
     """
     answer: Any = None
     draws = 0

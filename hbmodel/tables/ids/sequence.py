@@ -34,17 +34,17 @@ def _block(block: Any) -> Any:
 
 @frozen
 class IdSequence:
-    """Ids that start at 1 and are each given only once; `on(store)` returns them.
+    """Unique ids that start at 1. `on(store)` returns them for a store.
 
-    A program reserves ids in blocks, each with one increment of a counter. So the ids of one program increase, but ids
-    from several programs are not in chronological order. There are gaps: ids that are left in a program's block when it
-    ends are never given. The same holds for all ids of a block if the answer to its increment was lost.
+    A program reserves ids in blocks, by one increment of a counter for each block. So the ids of one program increase,
+    but the ids of several programs are not in chronological order. There are gaps: when a program ends, the ids that
+    are left in its block are never used. If the answer to an increment is lost, the whole block is never used.
     `hb.create_tables(store, sequence)` creates the table.
 
     Args:
         name: the name of the sequence, unique in its table.
         block: how many ids to reserve at a time.
-        table: the table of the counters, shared by sequences.
+        table: the table of the counters, which several sequences may share.
 
     Raises:
         DeclarationError: an argument is invalid.
@@ -60,7 +60,7 @@ class IdSequence:
         return (sequence_model(self.table),)
 
     def on(self, store: Store | HasStore) -> SequenceIds:
-        """The ids, from the counter in a store.
+        """The ids of the sequence, from the counter in a store.
 
         Args:
             store: the store that holds the table of counters, or a session.
@@ -71,8 +71,8 @@ class IdSequence:
 class SequenceIds:
     """The ids of a sequence, from one store. Thread-safe; also an endless iterator.
 
-    Each instance has its own block, so create one for the whole program. After a fork the child reserves its own
-    blocks.
+    Each instance reserves separate blocks, so create only one for the whole program. After a fork, the child reserves
+    new blocks.
 
     Args:
         store: the store that holds the counter.
@@ -86,7 +86,7 @@ class SequenceIds:
         self._next, self._end, self._process = 0, 0, getpid()
 
     def next(self) -> int:
-        """An id that is given only once; calls the store once per block.
+        """A new id. The store is called once for each block.
 
         Raises:
             IdsExhausted: the counter has reached its end.
@@ -95,8 +95,8 @@ class SequenceIds:
         return self.take(1)[0]
 
     def take(self, count: int) -> list[int]:
-        """The given number of ids, ascending. If the block has too few, one call reserves the rest, at least a whole
-        block.
+        """The given number of new ids, in ascending order. If the block has too few, one call reserves the missing ids,
+        but at least a whole block.
         """
         number = whole_number(count)
         if number is None or not 0 <= number <= LARGEST_BLOCK:

@@ -38,7 +38,7 @@ class UidDifference:
 
 
 def uid_differences(store: Store, dictionary: UidDictionary) -> Iterator[UidDifference]:
-    """How an existing table differs. Only a sample of its rows is read."""
+    """The differences between an existing table and the declaration. Only a sample of the table's rows is read."""
     live = {family.name for family in store.families(dictionary.table)}
     missing = [family.name for family in FAMILIES if family.name not in live]
     for family in missing:
@@ -59,8 +59,8 @@ def uid_differences(store: Store, dictionary: UidDictionary) -> Iterator[UidDiff
 
 
 def check_uids(store: Store, dictionary: UidDictionary) -> None:
-    """Raises `SchemaMismatch` if the table does not hold ids as the dictionary declares them, and `TableNotFound` if it
-    does not exist.
+    """Raises `SchemaMismatch` if the table differs from what the dictionary declares, and `TableNotFound` if it does
+    not exist.
     """
     differences = list(uid_differences(store, dictionary))
     if differences:

@@ -1,1 +1,1 @@
-"""Work on the indexes of tables in use, in key ranges that programs share."""
+"""Work on the indexes of tables that are in use, done in key ranges so that programs can share it."""

@@ -1,11 +1,11 @@
-"""Work on a table that programs share: they take key ranges from the registry, and record there the progress of each
-range.
+"""Work on a table that several programs share, by taking key ranges from the registry and recording the progress of
+each range there.
 
 Each piece of work has one row in the registry: row key 01 `<table>` 00 `<family>` 00 `<index>` 00 `<work>`. `m:ranges`
-holds the ranges, `m:r<number>` the state of each: who has taken it, until when, the next row, and the counts. If the
-work is repeated, `m:ranges` has the number of the attempt, and the states of the ranges are in `m:r<number>.<attempt>`.
-Every change is a check-and-put on what was read. A program that crashes loses its work since the last checkpoint of its
-range; its claim expires, and another program continues from the checkpoint.
+holds the ranges, and `m:r<number>` the state of each range: who has taken it and until when, the next row, and the
+counts. If the work is repeated, `m:ranges` contains the number of the attempt, and the states of the ranges are in
+`m:r<number>.<attempt>`. Every change is a check-and-put on the value that was read. If a program crashes, its claim
+expires, and another program continues from the last checkpoint of the range; only the work since then is lost.
 
 The online index builds of the FoundationDB Record Layer use the same technique (range sets).
 """
@@ -32,26 +32,26 @@ from hbmodel.tables.registry.layout_text import canonical_json
 FAMILY = b"m"
 RANGES = b"m:ranges"
 SAMPLES = 20
-"""How many of the refused rows a range remembers; it counts all of them."""
+"""How many refused rows are recorded for a range. All of them are counted."""
 
 LOOK = 1.0
 """Seconds between two checks of the progress of other programs."""
 
 CLAIM_LIFE = 60.0
-"""For how many seconds after its last checkpoint a range belongs to the program that took it."""
+"""A range belongs to the program that took it until this many seconds after its last checkpoint."""
 
 
 @frozen
 class Counts:
-    """What was counted in a range, or in all of them.
+    """What was counted in one range or in all ranges.
 
     Attributes:
         rows: the rows that are objects.
         adopted: rows that got system cells.
         missing: entries that were missing.
-        refused: rows whose entries cannot be made.
-        samples: some of the refused rows, as (row key in hex, why).
-        duplicates: rows whose value in a unique index another row holds.
+        refused: rows for which no entries can be made.
+        samples: some of the refused rows, as (row key in hex, reason).
+        duplicates: rows whose value in a unique index is held by another row.
         duplicated: some of these, as (value, row key in hex, row key of the other row in hex).
     """
 
@@ -89,7 +89,7 @@ class Counts:
 
     @classmethod
     def of_json(cls, data: Mapping[str, Any]) -> Counts:
-        """Reads the counts from `as_json`; ignores what a newer version has added."""
+        """Reads what `as_json` returned. Additions by a newer version are ignored."""
         counts: dict[str, Any] = {name: int(data.get(name, 0)) for name in _NUMBERS}
         counts |= {name: tuple(tuple(sample) for sample in data.get(name, ())) for name in _LISTS}
         return cls(**counts)
@@ -100,7 +100,9 @@ _LISTS = ("samples", "duplicated")
 
 
 class ClaimLost(Exception):
-    """Another program has taken the range in the meantime; the work already done in it does no harm."""
+    """Raised if another program has taken the range in the meantime. The work that was already done in it does no
+    harm.
+    """
 
 
 @define
@@ -108,8 +110,8 @@ class RangeClaim:
     """A range that this program works on.
 
     Attributes:
-        range: the part of the range that is still to be done.
-        counts: the counts of all programs together in the range.
+        range: the part of the range that must still be done.
+        counts: the counts in this range, over all programs.
     """
 
     range: KeyRange
@@ -119,7 +121,7 @@ class RangeClaim:
     _held: bytes
 
     def advance(self, start: bytes, counts: Counts) -> None:
-        """Notes that all rows before `start` are done, and keeps the range for this program.
+        """Records that all rows before `start` are done, and renews this program's claim on the range.
 
         Raises `ClaimLost` if another program has taken it.
         """
@@ -128,7 +130,7 @@ class RangeClaim:
         self._write(done=False)
 
     def finish(self, counts: Counts) -> None:
-        """Notes that the range is done; raises `ClaimLost` if another program has taken it."""
+        """Records that the range is done; raises `ClaimLost` if another program has taken it."""
         self.counts += counts
         self._write(done=True)
 
@@ -144,7 +146,8 @@ class Progress:
         ranges: how many ranges there are.
         done: how many of the ranges are done.
         counts: the sum of the counts of all ranges.
-        free_at: when the next claim expires, in ms by the server's clock, if all open ranges are taken; else 0.
+        free_at: if all unfinished ranges are taken, when the next claim expires, in ms by the server's clock; otherwise
+            0.
         plan: the value of the cell with the ranges.
     """
 
@@ -163,7 +166,7 @@ class SharedRanges:
         row: the registry's row for this work.
         now: returns the server's time in ms.
         life: how long a claim lasts without a checkpoint, in ms.
-        owner: distinguishes this program from others.
+        owner: a value that identifies this program.
     """
 
     store: Store
@@ -174,9 +177,7 @@ class SharedRanges:
     owner: str = field(factory=lambda: os.urandom(8).hex())
 
     def begin(self, ranges: Sequence[KeyRange]) -> None:
-        """Writes the ranges to the registry, unless another program has done so; then the other program's ranges are
-        used.
-        """
+        """Writes the ranges to the registry. If another program has already done so, that program's ranges are used."""
         self._plan(None, ranges, 0)
 
     def begin_again(self, progress: Progress, ranges: Sequence[KeyRange]) -> None:
@@ -240,13 +241,14 @@ class SharedRanges:
         goes_on: Callable[[Progress | None], bool],
         through: Callable[[RangeClaim, Progress], None],
     ) -> None:
-        """Works on the ranges until all are done, together with other programs that do the same.
+        """Works on the ranges until all of them are done. Other programs may work on them at the same time.
 
         Args:
             ranges: returns the ranges into which the work is divided, if no program has begun it.
             goes_on: called before each step with the progress, or with None if no program has begun the work; returns
                 whether to continue.
-            through: works on a range to its end. If it raises `ClaimLost`, the range is left to another program.
+            through: works on one range until it is done. If it raises `ClaimLost`, the range is left to another
+                program.
         """
         while goes_on(progress := self.progress()):
             if progress is None:
@@ -260,7 +262,7 @@ class SharedRanges:
                     through(claim, progress)
 
     def write(self, column: bytes, current: bytes | None, at: bytes, counts: Counts, done: bool) -> bytes:
-        """Changes the state of a range from `current`; raises `ClaimLost` if its state is no longer `current`."""
+        """Changes the state of a range. Raises `ClaimLost` if the state is no longer `current`."""
         until = self.now() + self.life
         value = canonical_json({**counts.as_json, "at": at.hex(), "owner": self.owner, "until": until, "done": done})
         with suppress(UnknownOutcome):
@@ -271,7 +273,7 @@ class SharedRanges:
         raise ClaimLost
 
     def _planned(self, cells: Mapping[bytes, bytes]) -> tuple[list[KeyRange], int]:
-        """The ranges, and the number of times that the work was begun again."""
+        """The ranges, and how many times the work was begun again."""
         if RANGES not in cells:
             return [], 0
         with work_of(self.row, self.registry):
@@ -296,7 +298,7 @@ class SharedRanges:
 
 
 WORK = ("building", "verifying")
-"""The pieces of work that build an index."""
+"""The names of the pieces of work of a build."""
 
 
 def work_row(registry_row: bytes, index: str, work: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Checks the arguments of the operations on indexes before anything is done."""
+"""Checks the arguments of operations on indexes, before anything is done."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_work(
     """Raises `DeclarationError` for an argument that cannot be used.
 
     Args:
-        least: the smallest sample.
+        least: the smallest sample that is allowed.
     """
     if (whole_number(batch_size) or 0) < 1:
         raise DeclarationError(

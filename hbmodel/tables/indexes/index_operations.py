@@ -1,4 +1,4 @@
-"""Indexes of tables in use: builds, checks, repairs and drops them while programs read and write."""
+"""Builds, checks, repairs and drops indexes while programs read and write the tables."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def build_index(
 ) -> IndexBuild:
     """Builds a declared index on a table that is in use, and makes it readable.
 
-    Any number of programs may call this at the same time, on one machine or many, also through `map` of an executor.
-    They share the table's regions through the registry, and each returns when the index is built. If a call is killed,
-    another call at the same time, or the next one, finishes its work.
+    Any number of programs may call this at the same time, on one or many machines, for example with `map` of an
+    executor. They divide the regions of the table among them by means of the registry, and all calls return when the
+    index is built. If a call is killed, its work is completed by another call that is running, or by the next call.
 
-    Programs may write in the meantime. Their sessions maintain the index once they have noticed the change of the
-    registry. So the build first waits for the programs whose writes may still follow the earlier state of the registry;
-    on a table without any index it waits up to three times. `progress` names these programs. Then every row gets its
-    entry. Queries may use the index after every row has been checked for its entry.
+    Programs may write in the meantime. Their sessions maintain the index as soon as they have noticed the change in the
+    registry. So the build first waits for programs that may still write without maintaining it (up to three times, if
+    this is the table's first index); `progress` names these programs. Then entries are put for all rows. After that,
+    all rows are checked for missing entries, and then queries may use the index.
 
     Args:
         store: the store that holds the tables.
@@ -62,21 +62,21 @@ def build_index(
         index: the name of the index, or the index as a model attribute.
         rows_per_second: maximum rate at which this call reads.
         bytes_per_second: the maximum rate in bytes of keys and cells.
-        dry_run: only read the rows and count what would be put; nothing is changed, and the call does not wait.
+        dry_run: only read the rows and count what would be put. Nothing is changed, and the call does not wait.
         progress: called regularly with an `IndexProgress`.
         splits: where the regions of the index table begin, as for `create_tables`.
         times: the times on which all programs that use the table agree.
         batch_size: rows in one round trip.
-        claim_life: seconds after which another program takes over a range if this one stops responding.
+        claim_life: seconds after which another program takes over a range if this program stops responding.
         registry: name of the registry table.
 
     Returns:
-        What all programs together have done. Its `state` is `building` or `verifying` if some rows were refused (their
-        entries are too long or their values cannot be read), or share a value of a unique index. Fix those rows and
-        call again.
+        What all programs together have done. Its `state` is `building` or `verifying` if some rows were refused
+            (because their entries are too long or their values cannot be read), or if rows have the same value in a
+            unique index. Correct those rows and call again.
 
     Raises:
-        SchemaMismatch: the table is not registered, or has another layout.
+        SchemaMismatch: the table is not registered, or is registered with a different layout.
         UnknownIndex: the model does not declare the index.
         CapabilityError: the index is unique, and the store has no check-and-mutate.
         IndexUnavailable: the index was dropped in the meantime.
@@ -101,7 +101,7 @@ def build_index(
             sweeps.begin_again()
             first = False
         if state.state == READABLE:
-            sweeps.forget()  # also deletes what a killed program has left
+            sweeps.forget()  # this also deletes what a killed program has left
             return work.built(READABLE, total, missing)
         if state.state == BUILDING:
             total = sweeps.build()
@@ -109,7 +109,7 @@ def build_index(
                 return work.built(BUILDING, total, missing)
             work.states.change(BUILDING, VERIFYING)
         elif state.state == VERIFYING:
-            if not total.rows:  # other programs have built it
+            if not total.rows:  # other programs have already built it
                 total = sweeps.counted_in("building")
             checked = sweeps.verify()
             missing = checked.missing
@@ -134,16 +134,16 @@ def drop_index(
 ) -> list[str]:
     """Drops an index while programs read and write; returns the dropped tables.
 
-    The model does not have to declare the index. Queries stop using it within a lease; the call waits that long on
-    every store (`readers`). Then writes stop maintaining it. Its table is dropped once no program's writes may still
-    follow the earlier state (`writers`, which `progress` names). If a call is killed, the next one finishes its work.
-    If the index is built again, it starts with an empty table of another name.
+    The model need not declare the index. Queries stop using the index within one lease, for which the call waits on
+    every store (`readers`). Then writes stop maintaining it. When no program can write it any more (`writers`, whose
+    names `progress` receives), its table is dropped. If a call is killed, the next call completes the work. If the
+    index is built again, it gets a new table with a different name.
 
     Args:
         store: the store that holds the tables.
         model: the model of the table.
         index: name of the index in the registry.
-        dry_run: only return the tables that would be dropped; nothing is changed, and the call does not wait.
+        dry_run: only return the tables that would be dropped. Nothing is changed, and the call does not wait.
         times: the times on which all programs that use the table agree.
         progress: called regularly with an `IndexProgress`.
         registry: name of the registry table.
@@ -175,10 +175,10 @@ def verify_index(
     batch_size: int = BATCH,
     registry: str = REGISTRY_TABLE,
 ) -> IndexReport:
-    """Checks every row against its entries and every entry against its row; changes nothing.
+    """Compares every row with its entries, and every entry with its row. Changes nothing.
 
-    The result is correct while programs write: entries that seem to be missing are checked again, and only entries
-    older than the grace time count as stale.
+    The result is correct even if programs write at the same time. Entries that seem to be missing are checked again,
+    and only entries older than the grace time count as stale.
 
     Args:
         store: the store that holds the tables.
@@ -215,10 +215,11 @@ def repair_index(
     batch_size: int = BATCH,
     registry: str = REGISTRY_TABLE,
 ) -> IndexReport:
-    """Puts missing entries, and deletes entries that match no row and are older than the grace time.
+    """Puts missing entries, and deletes entries that match no row, if they are older than the grace time.
 
-    Safe while programs write, and for any number of repairs at once. Every program that writes the table must use the
-    same `times`. Entries of rows with a TTL are left alone: they expire with their rows.
+    It can run while programs write, and any number of repairs can run at the same time. Every program that writes the
+    table must use the same `times`. Entries of rows with a TTL are not changed, because they expire together with their
+    rows.
 
     Args:
         store: the store that holds the tables.
@@ -252,9 +253,10 @@ def purge_rows(
     batch_size: int = BATCH,
     registry: str = REGISTRY_TABLE,
 ) -> int:
-    """Deletes the markers of deleted indexed rows if they are older than the grace time; returns their number.
+    """Deletes the markers of deleted indexed rows, if they are older than the grace time. Returns how many were
+    deleted.
 
-    Safe while programs write, and for any number of programs at once.
+    It can run while programs write, and in any number of programs at the same time.
 
     Args:
         store: the store that holds the tables.
@@ -267,7 +269,7 @@ def purge_rows(
 
     Raises:
         SchemaMismatch: the table has another layout.
-        CapabilityError: the table's first index is not built yet. Until then, only its marker distinguishes the rest
+        CapabilityError: the table's first index is not built yet. Until then, only the marker distinguishes the remains
             of a deleted row from a live row without system cells.
     """
     check_store(store)
@@ -307,12 +309,13 @@ def index_status(
     times: IndexTimes = TIMES,
     registry: str = REGISTRY_TABLE,
 ) -> list[IndexReport]:
-    """The registry's state of each index of a model, and in a sample, how far its entries differ from the rows.
+    """Reports the state of each index of a model in the registry, and how many of its entries differ from the rows in a
+    sample.
 
     Args:
         store: the store that holds the tables.
         model: the model of the table.
-        sample: how many rows, and entries, to check for each index; 0 for none.
+        sample: how many rows, and how many entries, are checked for each index; with 0, none are.
         times: the times on which all programs that use the table agree.
         registry: name of the registry table.
     """

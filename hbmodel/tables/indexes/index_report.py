@@ -1,4 +1,4 @@
-"""The results of work on an index, as values that print as a table and as JSON."""
+"""The results of work on an index, as values that can be shown as text and as JSON."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class IndexBuild:
             value.
         rows: the rows that were checked, by all builders.
         entries: the entries that were put.
-        adopted: rows from before the first index that were converted to indexed ones.
-        missing: entries that the check found missing, and put.
-        refused: rows whose entries cannot be made: the key is too long, or values cannot be read.
+        adopted: rows without system cells that were converted to indexed rows.
+        missing: entries that the check found missing and put.
+        refused: rows for which no entries can be made, because a key is too long or a value cannot be read.
         samples: some of the refused rows, as (row key in hex, reason).
-        duplicates: rows whose value in a unique index belongs to another row.
+        duplicates: rows whose value in a unique index is held by another row.
         duplicated: some of these, as (value, row key in hex, row key of the other row in hex).
     """
 
@@ -77,25 +77,26 @@ class IndexReport:
         rows: live rows that were checked.
         entries: entries that were checked.
         missing: rows that lack an entry.
-        stale: entries that do not match any row, older than the grace time.
-        pending: entries that do not match any row, younger than the grace time: their writers may not have finished.
-        expiring: entries that differ from a row with a TTL; they expire with the row.
+        stale: entries that match no row and are older than the grace time.
+        pending: entries that match no row but are younger than the grace time, so that their writers may not have
+            finished.
+        expiring: entries that differ from a row with a TTL; they expire together with the row.
         refused: rows whose entries cannot be made or whose values cannot be read.
         put: missing entries that were put.
         deleted: stale entries and bare marks that were deleted.
         unclaimed: rows whose value in a unique index is not claimed for them.
-        unheld: claims for rows that do not have the value, older than the grace time.
-        released: claims of values that were given up; these claims remain in the table.
+        unheld: claims that are older than the grace time and whose rows do not have the value.
+        released: claims whose values were released; such claims remain in the table.
         claimed: values that were claimed for their rows.
         freed: claims without rows that were released.
         sampled: whether only a part of the table was checked.
         seconds: duration.
-        whole: estimated seconds for the whole table; None if the sample gives no estimate, because the keys lie in
-            clusters.
+        whole: estimated seconds for the whole table; None if no estimate is possible, because the keys of the sample
+            lie in clusters.
         samples: some of the problems, as (what, key in hex).
-        unverified: correct entries of a covering index, older than the grace time, that are not verified, so that
+        unverified: correct entries of a covering index that are older than the grace time but not verified, so that
             queries must read their rows.
-        verified: how many of the unverified entries were verified by the repair.
+        verified: how many of the unverified entries the repair has verified.
         bare: marks of deleted entries, older than the grace time.
     """
 
@@ -126,14 +127,14 @@ class IndexReport:
 
     @property
     def sound(self) -> bool:
-        """Whether every row has its entries and claims; extra entries cost time and space but never give a wrong
-        answer.
+        """Whether every row has its entries and claims. Extra entries do not matter here: they cost time and space, but
+        never lead to a wrong answer.
         """
         return not self.missing and not self.refused and not self.unclaimed
 
     @property
     def drift(self) -> float:
-        """The number of missing and stale entries, as a share of the checked rows and entries."""
+        """The number of missing and stale entries, divided by the number of checked rows and entries."""
         looked = self.rows + self.entries
         return (self.missing + self.stale) / looked if looked else 0.0
 

@@ -1,8 +1,8 @@
-"""Leads an index through its states in the registry, step by step, and waits before each step as long as necessary.
+"""Takes an index through its states in the registry, step by step, and waits before each step as long as necessary.
 
-If the next state must not be in use at the same time as the state before the current one, the step waits for the
-programs whose writes may still follow that earlier state, see `other_programs`. If every write checks the registry
-inside its own transaction, only the leases of readers are waited for.
+Often, some programs must not follow the next state while others still follow the state before the current one. Such a
+step waits until no program's writes can follow that earlier state, see `other_programs`. If every write checks the
+registry inside its transaction, steps wait only for the leases of readers.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class IndexStates:
     """Changes the states of one index.
 
     Attributes:
-        place: the model, or the key of its row in the registry; building needs the model.
-        drain: how long other programs may act on an earlier state.
-        wait: waits a part of the time that is left.
-        cell: the name of the index's cell in the registry, if the index's name alone is ambiguous.
+        place: the model, or the key of its row in the registry. To build an index, the model is needed.
+        drain: how long other programs may follow an earlier state.
+        wait: waits for a part of the time that is left.
+        cell: the name of the index's cell in the registry, if the name of the index is ambiguous.
     """
 
     store: Store
@@ -85,8 +85,8 @@ class IndexStates:
         return registration.named(self.name)
 
     def _change(self, registration: Registration, before: IndexState | None, /, **changes: Any) -> bool:
-        """Changes the entry of the index unless another program has changed it since it was read; returns whether it
-        was changed.
+        """Changes the entry of the index, unless another program has changed it since it was read. Returns whether this
+        call changed it.
         """
         return self.registry.change_index(
             self.place, self.name if before is None else before.cell, registration, **changes
@@ -117,10 +117,11 @@ class IndexStates:
         return registration, state
 
     def until_building(self, splits: SplitsOption = None) -> Registration:
-        """Leads an absent index to the state in which it is built, or finds it in that state or a later one.
+        """Takes an absent index to the state `building`. Does nothing if it is in that state or a later one.
 
-        Before its first index, a table's rows have no system cells, so more steps are needed. First, sessions start to
-        set such cells. When all sessions do so, they begin to write as on an indexed table (see `RowState`).
+        For the first index of a table, more steps are needed, because the table's rows have no system cells. First,
+        sessions start to set such cells. When all sessions do so, they begin to write as in an indexed table (see
+        `RowState`).
         """
         schema = self._schema
         while True:
@@ -140,8 +141,8 @@ class IndexStates:
             elif registration.rows == "unindexed":
                 self.registry.change_rows(self.place, registration, "marking")
             elif registration.rows == "marking":
-                # The step waits only for writers: sessions that still read under an earlier state also recognise a dead
-                # marker.
+                # The step waits only for writers. Sessions that still read as in an earlier state recognise dead
+                # markers as well.
                 if self._written(registration, ROWS, registration.rows_since, now):
                     self.registry.change_rows(self.place, registration, "adopting" if self._others.gated else "mixed")
             elif state is None or state.state == ABSENT:
@@ -153,8 +154,8 @@ class IndexStates:
                 self._change(registration, state, state=BUILDING)
 
     def _written(self, registration: Registration, cell: bytes, since: int, now: int) -> bool:
-        """Whether no program's writes can still follow the registry as it was before a cell was changed; waits a moment
-        if they can.
+        """Whether no program can still write according to the state before a cell was changed. If one can, waits a
+        moment.
         """
         return self._others.have_written(registry_row(self.place), registration, cell, since, now)
 
@@ -163,7 +164,7 @@ class IndexStates:
         return OtherPrograms(self.store, self.registry, self.drain, self.wait)
 
     def _create(self, registration: Registration, state: IndexState | None, splits: SplitsOption) -> None:
-        """Creates the index table, under a name that no table of the index has had. From then on, writers maintain its
+        """Creates the index table, with a name that no table of the index has had. From then on, writers maintain its
         entries.
         """
         schema = self._schema
@@ -191,17 +192,17 @@ class IndexStates:
         planned = next(t for t in plan_tables([schema], splits, self.registry.table) if t.index is index)
         created = create_declared(self.store, evolve(planned, name=state.table))
         if not created and not may_be_taken(self.store, self.registry, schema, index, state.table):
-            # Either another program is already building the index, and the entry has changed, or another program has
-            # created a table of this name for something else.
+            # Either another program is already building the index, and the entry has changed; or another program has
+            # created a table of this name for a different purpose.
             self._change(registration, state, creating=False)
             return
         if not self._change(registration, state, state=WRITE_ONLY, creating=False, strays=[]) and created:
             after = self.state(self.registered())
-            if after is None or after.table != state.table:  # another declaration was registered meanwhile
+            if after is None or after.table != state.table:  # a different declaration was registered in the meantime
                 self._delete_tables([state.table])
 
     def _unused(self, names: Sequence[str]) -> list[str]:
-        """The tables begun for the index that exist and are empty."""
+        """Those of the tables which may have been created for the index that exist and are empty."""
         return unused(self.store, self.registry, self.place, names)
 
     def _delete_tables(self, names: Sequence[str]) -> list[str]:
@@ -214,7 +215,7 @@ class IndexStates:
         return existing_tables
 
     def change(self, before: str, after: str) -> None:
-        """Changes the state from `before` to `after`, unless another program has done that."""
+        """Changes the state from `before` to `after`, unless another program has done so."""
         registration = self.registered()
         state = self.state(registration)
         if state is not None and state.state == before:
@@ -226,16 +227,16 @@ class IndexStates:
         return self.registered().rows == "indexed"
 
     def rows_adopted(self) -> None:
-        """Registers that only rows with system cells are live; by now every row has them."""
+        """Registers that only rows with system cells are live. Called when every row has such cells."""
         while (registration := self.registered()).rows == "adopting":
             self.registry.change_rows(self.place, registration, "indexed")
 
     def drop(self) -> list[str]:
-        """Leads an index to the state absent and drops its tables; returns their names.
+        """Takes an index to the state `absent`, drops its tables, and returns their names.
 
         First, queries stop using the index, then writes stop maintaining it, and then the table is deleted. In any
-        other order, a session would read an index that other sessions do not maintain, or write into a table that is
-        gone.
+        other order, a session could read an index that other sessions do not maintain, or write into a table that no
+        longer exists.
         """
         self._known()
         self.leave()
@@ -276,7 +277,7 @@ class IndexStates:
         return state
 
     def hide(self) -> None:
-        """Ends the use of the index by new queries."""
+        """Makes new queries stop using the index."""
         while (state := self.state(registration := self.registered())) is not None and state.state not in {
             ABSENT,
             WRITE_ONLY,
@@ -284,9 +285,9 @@ class IndexStates:
             self._change(registration, state, state=WRITE_ONLY, dropping=True)
 
     def leave(self) -> None:
-        """Ends the maintenance of the index by writes, once no query uses it."""
+        """Makes writes stop maintaining the index, as soon as no query uses it."""
         while (state := self.state(registration := self.registered())) is not None:
-            if state.state == ABSENT and not state.entry.get("creating"):  # with `creating`, its table may exist
+            if state.state == ABSENT and not state.entry.get("creating"):  # with `creating`, the table may exist
                 return
             if state.state not in {ABSENT, WRITE_ONLY}:
                 self.hide()

@@ -1,4 +1,6 @@
-"""Sweeps a table row by row for an index, at a limited rate: in key ranges that several programs share, or alone."""
+"""Sweeps a table row by row for an index, at a limited rate, either alone or in key ranges that several programs
+share.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,13 @@ class IndexProgress:
 
     Attributes:
         phase: `waiting` (until programs have left an earlier state), `building`, `verifying` or `repairing`.
-        done: finished key ranges, or seconds waited.
-        total: the number of all key ranges, or of all seconds; None if that is not known.
+        done: the number of finished key ranges, or of seconds waited.
+        total: the number of all key ranges, or of all seconds to wait; None if it is not known.
         rows: rows read so far.
-        seconds_left: an estimate, or None; during a wait for writers, the longest time that the wait can take.
+        seconds_left: an estimate, or None. During a wait for writers, the maximum time that the wait can take.
         waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
-        writers: the writers that are waited for, each with its process, its host and when it was last seen; empty if
-            they are not known, because their version is older.
+        writers: the writers for which the work waits, each with its process, its host and the time when it was last
+            seen; empty if they are not known, because their version is older.
     """
 
     phase: Literal["waiting", "building", "verifying", "repairing"]
@@ -56,12 +58,12 @@ class IndexProgress:
 Report = Callable[[IndexProgress], object]
 
 LONGEST_SLEEP = 1e9
-"""The largest number of seconds for which a thread sleeps at once; the system refuses times that are much longer."""
+"""The maximum number of seconds for which a thread sleeps at once. The operating system refuses much longer times."""
 
 
 @define
 class Throttle:
-    """Limits the rows and the bytes of keys and cells per second; None is no limit."""
+    """Limits the rows, and the bytes of keys and cells, per second. None means no limit."""
 
     rows: float | None = None
     size: float | None = None
@@ -71,7 +73,7 @@ class Throttle:
         check_speeds(rows_per_second=self.rows, bytes_per_second=self.size)
 
     def passed(self, rows: Sequence[Row]) -> None:
-        """Sleeps as long as these rows take at the given rate, minus the time since the previous ones."""
+        """Sleeps for the time that these rows take at the given rate, minus the time since the previous rows."""
         seconds = 0.0
         if self.rows is not None:
             seconds = len(rows) / self.rows
@@ -91,11 +93,11 @@ class Sweeps:
 
     Attributes:
         indexer: makes the entries of rows.
-        index: the index that the work is for, with its live table.
+        index: the index for which the work is done, with its live table.
         report: called with the progress, or None.
         claim_life: seconds after which a range is taken from a program that stops responding.
-        then: the sweeps to use once all rows are adopted; None if all rows are adopted already.
-        claims: the claims of a unique index; None for any other.
+        then: the sweeps to use as soon as all rows are adopted; None if all rows are adopted already.
+        claims: the planner of claims for a unique index; None for any other index.
         look: seconds between two checks of the index state.
     """
 
@@ -123,7 +125,7 @@ class Sweeps:
         return self._shared("verifying", Sweeps._verify)
 
     def counted_in(self, work: str) -> Counts:
-        """The counts of a piece of work, over all programs."""
+        """The counts of a piece of work, of all programs together."""
         progress = self._claims(work).progress()
         return Counts() if progress is None else progress.counts
 
@@ -184,7 +186,7 @@ class Sweeps:
             for rows, since in current.batches(claim.range):
                 counts = work(current, rows, since)
                 if counts is None:
-                    break  # the rows were read too long ago, or before another build had adopted all rows
+                    break  # the rows were read too long ago, or before another build adopted all rows
                 if time.monotonic() - looked >= self.look:
                     self._state()
                     looked = time.monotonic()
@@ -196,9 +198,9 @@ class Sweeps:
                 return
 
     def _current(self) -> Sweeps:
-        """These sweeps, or if another build has adopted all rows, the sweeps that use only rows with system cells.
+        """These sweeps; or, if another build has adopted all rows, the sweeps that use only rows with system cells.
 
-        After the adoption, a row without such cells is a fragment that late writes have left of a deleted row.
+        After the adoption, a row without such cells is a fragment of a deleted row that late writes have left.
         """
         if self.then is not None:
             registration = self.registry.read(self.indexer.schema)
@@ -207,7 +209,9 @@ class Sweeps:
         return self
 
     def batches(self, within: KeyRange) -> Iterator[tuple[Sequence[Row], int]]:
-        """The rows of a range in batches, each with a reading of the server's clock from before the batch was read."""
+        """The rows of a range in batches. With each batch comes a time of the server's clock that is before the batch
+        was read.
+        """
         scan = Scan(within, columns=self.indexer.columns, batch_size=self.batch_size)
         return timed_batches(self.store, self.indexer.schema.table, scan, self.clock)
 
@@ -222,7 +226,7 @@ class Sweeps:
         return Counts(duplicates=len(violations), duplicated=duplicated)
 
     def unclaimed(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The rows that lack a claim in a unique index."""
+        """Those of the rows that have no claim in the unique index."""
         return [] if self.claims is None else drive(self.store, unclaimed_rows(self.claims, rows), self.clock)
 
     def _verify(self, rows: Sequence[Row], since: int) -> Counts | None:
@@ -238,7 +242,7 @@ class Sweeps:
         return counts + self.claim(rows)
 
     def put_missing(self, findings: RowFindings) -> Counts | None:
-        """Puts the missing entries of the rows as they are now; None if that took too long."""
+        """Reads rows with missing entries again, and puts their entries. Returns None if this took too long."""
         since = self.clock.now()
         again = self.store.get(
             self.indexer.schema.table, [entries.row for entries in findings.missing], self.indexer.columns
@@ -282,6 +286,6 @@ def _samples(refused: Sequence[RowEntries]) -> Sequence[Sequence[str]]:
 
 
 Work = Callable[[Sweeps, Sequence[Row], int], Counts | None]
-"""The work on a batch of rows, given a reading of the clock from before they were read; None means that they must be
-read again.
+"""The work on a batch of rows, given a time of the clock before they were read. None means that they must be read
+again.
 """

@@ -1,4 +1,4 @@
-"""The common parts of all operations on one index of one model."""
+"""The parts that all operations on an index of a model have in common."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class IndexTimes:
     """The times, in seconds, on which all programs that use a table must agree.
 
     Attributes:
-        lease: longest lease of any session.
+        lease: the longest lease of any session.
         longest_call: how long a call to HBase may last (the gateway's `hbase.client.operation.timeout`).
-        grace: how old an entry must be before it may count as an orphan; more than twice the longest call plus four
-            clock bounds.
+        grace: how old an entry must be before it may be treated as an orphan. It must be more than twice the longest
+            call plus four clock bounds.
         clock_bound: the largest difference between a program's clock and the server's.
 
     Raises:
@@ -58,20 +58,20 @@ class IndexTimes:
         check_grace(*(round(seconds * 1000) for seconds in (self.grace, self.longest_call, self.clock_bound)))
 
     def clock(self, registry: Registry, valid: Callable[[], bool] = lambda: True) -> ServerClock:
-        """A clock that follows the server's; `valid` says whether the schema in use is still current."""
+        """A clock that follows the server's clock; `valid` returns whether the schema in use is still current."""
         return ServerClock.of_seconds(
             registry.server_time, valid, grace=self.grace, bound=self.clock_bound, longest_call=self.longest_call
         )
 
     @property
     def drain(self) -> Drain:
-        """How long other programs may still act on an earlier state."""
+        """How long other programs may still follow an earlier state."""
         return Drain(self.lease, self.longest_call, self.clock_bound)
 
 
 ATTEMPTS = 5
-"""The maximum number of attempts to put missing entries. Another attempt is made if one took so long that it may have
-been too late.
+"""The maximum number of attempts to put missing entries. If an attempt took so long that its entries may have been too
+late, another one is made.
 """
 
 TIMES = IndexTimes()
@@ -84,8 +84,8 @@ def check_times(times: object) -> None:
 
 
 def waiting(progress: Report | None) -> Waited:
-    """A function that waits for a part of the time that is left, after it has reported this time and the programs that
-    the work waits for.
+    """A function that reports how much time is left and for which programs the work waits, and then waits for a part of
+    this time.
     """
 
     def wait(seconds: float, whom: Awaited, writers: Sequence[str]) -> None:
@@ -132,7 +132,7 @@ class IndexWork:
         registry: str,
         progress: Report | None,
     ) -> IndexWork:
-        """The work on an index that is given by its name or as a model attribute."""
+        """Makes the work on an index, which is given by its name or as a model attribute."""
         check_store(store)
         check_times(times)
         schema = schema_of(model)
@@ -242,7 +242,7 @@ class IndexWork:
                 self._check_claims(sweeps, rows, mend, tally)
                 throttle.passed(rows)
                 self._show(phase, tally)
-        # A row of the index table that has neither a version cell nor a status is a claim of a unique value.
+        # A row of the index table that has neither a version cell nor a status is the claim of a unique value.
         for rows in self._read(state.table, sweeps.indexer.entry_columns, sample, batch_size).batches:
             self._check_entries(sweeps, [Entry.of(self.schema, sweeps.index, row) for row in rows], mend, tally)
             throttle.passed(rows)
@@ -273,9 +273,9 @@ class IndexWork:
                 return
 
     def _check_claimed(self, sweeps: Sweeps, rows: Sequence[Row], mend: bool, tally: _Tally) -> None:
-        """Counts the rows that lack a claim on their unique value, and with `mend` claims it for them.
+        """Counts the rows whose unique value is not claimed, and with `mend` claims the values.
 
-        Rows that seem to lack a claim are read again first, because they may have changed.
+        Rows whose value seems to be unclaimed are read again first, because they may have changed.
         """
         lacking = sweeps.unclaimed(rows)
         if lacking:
@@ -287,7 +287,7 @@ class IndexWork:
             tally.add(claimed=len(lacking) - sweeps.claim(lacking).duplicates)
 
     def _check_claims(self, sweeps: Sweeps, rows: Sequence[Row], mend: bool, tally: _Tally) -> None:
-        """Counts the claims for rows that do not have the value, and with `mend` releases them."""
+        """Counts the claims whose rows do not have the value, and with `mend` releases these claims."""
         assert sweeps.claims is not None, "only unique indexes have claims"
         claims = [FoundClaim(row.row, row.columns[self.schema.claim_column]) for row in rows]
         findings = drive(

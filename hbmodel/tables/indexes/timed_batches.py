@@ -1,4 +1,4 @@
-"""Batches of a scan, each with a time before which its rows were not read."""
+"""The batches of a scan, each with a time after which its rows were read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from hbmodel.store.wide.slices import closing_scan
 
 
 def timed_batches(store: Store, table: str, scan: Scan, clock: Clock) -> Iterator[tuple[Sequence[Row], int]]:
-    """The rows of a scan in batches, each with a reading of the server's clock from before the batch was read."""
+    """The rows of a scan in batches. With each batch comes a time of the server's clock that is before the batch was
+    read.
+    """
     read_at = following = clock.now()
     (batches,) = store.scan(table, [scan])
     with closing_scan(batches):

@@ -1,1 +1,1 @@
-"""Work on tables whose objects move to another layout."""
+"""Work on tables whose objects move to a table with a different layout."""

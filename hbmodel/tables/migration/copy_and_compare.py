@@ -1,5 +1,5 @@
-"""Copies the rows of a table into another layout, in ranges that programs share, and looks for rows that are missing
-in the new table.
+"""Copies the rows of a table to a table with a different layout, in ranges that programs share, and finds rows that are
+missing in the other table.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Compared:
     Attributes:
         rows: how many rows were compared.
         missing: how many of them are missing in the other table.
-        differing: how many have other values in the other table.
-        refused: how many the other table cannot hold.
-        samples: some of the refused rows, as (row key in hex, why).
+        differing: how many of them have different values in the other table.
+        refused: how many of them the other table cannot hold.
+        samples: some of the refused rows, as (row key in hex, reason).
     """
 
     rows: int = 0
@@ -51,12 +51,13 @@ class Copying:
 
     Attributes:
         plan: how rows are brought into the other table.
-        planned: makes a new plan from the registry as it is at that moment.
+        planned: makes a new plan from the current state of the registry.
         writes: carries out the plan.
         clock: the clock of the server.
-        still: raises if the phase in which rows are copied is over.
+        still: raises an error if the phase in which rows are copied is over.
         report: called with the progress of the work, or None.
-        claim_life: seconds after which another program takes over a range if its program has stopped responding.
+        claim_life: seconds after which another program takes over a range if the program that has taken it stops
+            responding.
     """
 
     store: Store
@@ -86,7 +87,7 @@ class Copying:
         return SharedRanges(self.store, self.registry.table, row, self.clock.now, round(self.claim_life * 1000))
 
     def begin_again(self) -> None:
-        """Begins the copying again if it is finished but has left rows out."""
+        """Restarts finished copying, if some rows were left out."""
         progress = self.claims.progress()
         if progress is not None and progress.done == progress.ranges and progress.counts.unfinished:
             self.claims.begin_again(progress, self._ranges())
@@ -95,7 +96,7 @@ class Copying:
         return [region.range for region in self.store.regions(self._source.table)]
 
     def copy(self) -> None:
-        """Copies all rows, together with other programs that copy them."""
+        """Copies all rows. Other programs that run the same migration share the work."""
         self.claims.work_off(self._ranges, self._goes_on, lambda claim, _: self._through(claim))
 
     def _goes_on(self, progress: Progress | None) -> bool:
@@ -105,7 +106,7 @@ class Copying:
         return True
 
     def _through(self, claim: RangeClaim) -> None:
-        """Copies a range to its end."""
+        """Copies one range until it is done."""
         while True:
             self.still()
             current = self._current()
@@ -124,7 +125,7 @@ class Copying:
         return evolve(self, plan=self.planned())
 
     def _carry(self, moved: Sequence[TranslatedRow], since: int) -> bool:
-        """Brings rows into the other table; returns False if this must be planned again.
+        """Copies or moves rows to the other table. Returns False if this must be planned again.
 
         Raises:
             IndexUnavailable: a table has an index that the model does not declare.
@@ -150,7 +151,7 @@ class Copying:
     # --- both tables --------------------------------------------------------------------------------------------------
 
     def compare(self, *, mend: bool) -> Compared:
-        """Looks for every row in the other table, and with `mend` copies the rows that are missing there."""
+        """Compares every row with the other table, and with `mend` copies the rows that are missing there."""
         compared = Compared()
         for rows, since in self._batches():
             moved = self._moved(rows)
@@ -177,8 +178,8 @@ class Copying:
                     own[row.source], other
                 )
         if mend and missing:
-            # If a row is still absent after this, it has expired. Or a program that was suspended for a long time has
-            # deleted it after deletes were no longer allowed.
+            # If a row is still absent after this, it has either expired, or was deleted by a program that had been
+            # suspended for so long that deletes were no longer allowed.
             self._carry_all([own[row.source] for row in missing], missing, since)
         samples = [*compared.samples, *((row.source.hex(), str(row.error)) for row in refused)]
         return Compared(
@@ -197,11 +198,11 @@ class Copying:
         )
 
     def _carry_all(self, rows: Sequence[Row], moved: Sequence[TranslatedRow], since: int) -> None:
-        """Brings rows into the other table; after each attempt that fails, a new plan is made."""
+        """Copies or moves rows to the other table. After an attempt that fails, a new plan is made."""
         current = self
         while not current._carry(moved, since):
             self.still()
-            # Rows that never change are still the same. Rows that may have changed are read again by the protocol.
+            # Immutable rows are still the same. Rows that may have changed are read again by the protocol.
             current, since = self._current(), self.clock.now()
             moved = current._moved(rows)
 

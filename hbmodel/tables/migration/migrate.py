@@ -1,4 +1,4 @@
-"""Changes the key of a table in use: its objects move, phase by phase, into a table with another layout."""
+"""Changes the key of a table in use, by moving its objects, phase by phase, into a table with a different layout."""
 
 from __future__ import annotations
 
@@ -62,27 +62,27 @@ def migrate(
 ) -> Migration:
     """A migration that moves objects into a model's table, from the table of the model that it replaces.
 
-    The methods of the result perform the steps. Immutable objects (`immutable=True`) and versioned ones move while
-    programs run. Other objects can change after they were copied, and no order of calls can prevent that. So they move
-    in a maintenance window, with `offline=True`.
+    The steps are methods of the result. Immutable objects (`immutable=True`) and versioned objects move while programs
+    run. Other objects might change after they were copied, and no order of calls can prevent this. So they are moved in
+    a maintenance window, with `offline=True`.
 
     Args:
         store: the store that holds the tables.
         model: the model of the new table, declared with `@hb.model(replaces=...)`.
-        offline: whether programs are refused from the start until the cutover; otherwise they continue to read and
+        offline: whether programs are refused from the start until the cutover. If False, they continue to read and
             write.
         rows_per_second: the maximum rate at which each step reads, in rows; None for no limit.
         bytes_per_second: the maximum rate in bytes of keys and cells; None for no limit.
         progress: called regularly with a `MigrationProgress`.
-        times: shared by all programs that use the tables.
+        times: the times on which all programs that use the tables agree.
         batch_size: rows in one round trip.
         claim_life: seconds after which another program takes over a range if this one stops responding.
         registry: name of the registry table.
 
     Raises:
         DeclarationError: the model replaces no other model, or an argument is invalid.
-        CapabilityError: the objects are mutable and not versioned, and `offline` is false; they are versioned, and
-            `offline` is true; or they are versioned, and the store has no check-and-mutate.
+        CapabilityError: the objects are mutable and not versioned, and `offline` is False; or they are versioned, and
+            `offline` is True or the store has no check-and-mutate.
     """
     check_store(store)
     check_times(times)
@@ -161,7 +161,7 @@ class Migration:
     # --- the steps ----------------------------------------------------------------------------------------------------
 
     def status(self) -> MigrationReport:
-        """The state of the migration, as the registry has it."""
+        """The state of the migration, as the registry records it."""
         registration = self.registry.read(self.old)
         if registration is None:
             return self._report(self.registry.bind(self.old).phase)
@@ -174,9 +174,9 @@ class Migration:
     def start(self, splits: SplitsOption = None) -> MigrationReport:
         """Creates the new table, makes programs use both tables, and copies all rows.
 
-        Several programs may call it and share the work. From now on, programs that know only the old model are refused.
-        Other programs learn of a phase when their registry lease ends. So this call waits twice for the length of a
-        lease and of the longest call.
+        Several programs may call this and share the work. From now on, programs that know only the old model are
+        refused. Other programs notice a new phase when their registry lease ends. So this call waits twice for a lease
+        and the longest call.
 
         Args:
             splits: where the regions of the new table begin, as for `create_tables`.
@@ -209,8 +209,8 @@ class Migration:
                 return self.status()
 
     def verify(self) -> MigrationReport:
-        """Compares every row of each table with the other table, and the new table's indexes with its rows. Changes
-        nothing.
+        """Compares every row of each table with the other table, and the indexes of the new table with its rows.
+        Changes nothing.
         """
         phase = _phase(self._registered())
         if phase in {BEFORE, RETURNED}:
@@ -243,7 +243,7 @@ class Migration:
     def cut_over(self) -> MigrationReport:
         """Checks every row once more, and makes programs use only the new table.
 
-        The old table remains until it is dropped. The migration cannot be rolled back after this.
+        The old table remains until it is dropped. After this step, the migration cannot be rolled back.
 
         Raises:
             MigrationError: a row has not been copied, or cannot be.
@@ -267,7 +267,7 @@ class Migration:
                 )
 
     def roll_back(self) -> MigrationReport:
-        """Makes programs use only the old table again, and drops the new one. This is possible until the cutover.
+        """Makes programs use only the old table again, and drops the new table. This is possible until the cutover.
 
         Rows that only the new table has are copied into the old one first.
 
@@ -284,7 +284,7 @@ class Migration:
             elif phase == HALTING:
                 if self._over(registration):
                     with self._copying(phase=phase) as copying:
-                        copying.compare(mend=True)  # finishes the moves that have begun
+                        copying.compare(mend=True)  # this completes moves that were begun
                     self._change(registration, TURNED)
             elif phase == TURNED:
                 self._after_drain(registration, RETURNING)
@@ -360,7 +360,7 @@ class Migration:
         drop_tables(self.store, self.new.model, registry=self.registry.table)
 
     def _change(self, registration: Registration, phase: str) -> None:
-        """Enters a phase, unless another program has changed the phase since it was read."""
+        """Begins a phase, unless another program has changed the phase since it was read."""
         self.registry.change_move(self.old, self.new, registration, phase, self.offline)
 
     def _after_drain(self, registration: Registration, phase: str) -> None:
@@ -368,7 +368,7 @@ class Migration:
             self._change(registration, phase)
 
     def _over(self, registration: Registration) -> bool:
-        """Whether all programs follow the current phase; waits a moment if one may still follow the previous phase."""
+        """Whether all programs follow the current phase. If one may still follow the previous phase, waits a moment."""
         others = OtherPrograms(self.store, self.registry, self.times.drain, partial(wait_for, self.progress))
         return is_over(registration, registry_row(self.old), others)
 
@@ -393,7 +393,7 @@ class Migration:
             )
 
     def _complete(self, copying: Copying) -> None:
-        """Copies the rows that the target table lacks; raises `MigrationError` if a row cannot be copied."""
+        """Copies the rows that are missing in the target table; raises `MigrationError` if a row cannot be copied."""
         compared: Compared = copying.compare(mend=True)
         if compared.refused:
             raise MigrationError(
@@ -405,7 +405,9 @@ class Migration:
 
     @contextmanager
     def _copying(self, *, back: bool = False, phase: str) -> Iterator[Copying]:
-        """The copying of one table's rows into the other; at the end this program leaves the writers' roll."""
+        """A block for copying the rows of one table into the other. At its end this program leaves the writers'
+        roll.
+        """
         plan, move = partial(self._plan, back, phase), self._registered().move
         writes = MoveWrites(
             self.store, self.registry, self.old, self.new, phase, self.times.lease, self.times.longest_call
@@ -429,7 +431,7 @@ class Migration:
             writes.leave()
 
     def _reopen(self, phase: str) -> None:
-        """Removes the marks of the move from the old table; the new table may already be dropped."""
+        """Removes the marks of the move from the rows of the old table. The new table may already be dropped."""
         with self._copying(phase=phase) as copying:
             assert isinstance(copying, Sealing), "rows of versioned models are sealed"
             copying.reopen()
@@ -443,7 +445,7 @@ class Migration:
 
     def _still(self, move: TableMove | None) -> None:
         registration = self._registered()
-        if registration.move != move:  # after a rollback the phase may be the same, but the move is another one
+        if registration.move != move:  # after a rollback the phase may be the same, but it belongs to a different move
             message = "Another program moved the migration to another phase in the meantime: call status()."
             raise MigrationError(message, table=self.old.table, phase=_phase(registration))
 

@@ -1,4 +1,4 @@
-"""The results of a migration of objects between tables, as values that print as text and as JSON."""
+"""The results of a migration of objects between tables, as values that can be shown as text and as JSON."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ class MigrationProgress:
         done: how many key ranges all programs together have finished.
         total: how many key ranges there are, or None if that is not known.
         rows: rows read so far.
-        seconds_left: how long the wait still takes, or None; for a wait for writers, the longest that it can take.
+        seconds_left: how long the wait still takes, or None. During a wait for writers, the maximum time that the wait
+            can take.
         waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
-        writers: the writers that are waited for, each with its process, its host and when it was last seen; empty if
-            they are not known, because their version is older.
+        writers: the writers for which the migration waits, each with its process, its host and the time when it was
+            last seen; empty if they are not known, because their version is older.
     """
 
     phase: Literal["waiting", "copying", "verifying"]
@@ -43,18 +44,18 @@ class MigrationReport:
     """The state of a migration, and the results of a check.
 
     Attributes:
-        old: the table that the objects come from.
-        new: the table that they move to.
+        old: the table from which the objects move.
+        new: the table to which they move.
         phase: `before`, `prepared`, `moving`, `cut`, `done`; during a rollback `returning` and `returned`, and for
             versioned models before these `halting` and `turned`; `closed` in a maintenance window.
         rows: the rows that were copied, or read by a check.
-        ranges: key ranges into which the copying is divided.
+        ranges: the number of key ranges into which the copying is divided.
         finished: how many of the key ranges are finished.
-        refused: rows that cannot be copied: the key is too long, or the new layout does not accept their values.
+        refused: rows that cannot be copied, because the key is too long or the new layout does not accept their values.
         samples: some of the refused rows, as (row key in hex, reason).
         missing: rows that a check found in the source table but not in the other one.
-        differing: rows that have other values in the other table. For immutable rows this means that two programs put
-            the same key with different values.
+        differing: rows that have different values in the other table. For immutable rows this means that two programs
+            put the same key with different values.
         only_new: rows that a check found only in the new table.
         indexes: results of the check of the new table's indexes.
         checked: whether these are the results of a check.

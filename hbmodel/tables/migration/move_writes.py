@@ -1,6 +1,6 @@
 """Writes of a program that moves objects between two tables.
 
-As in a session, each write follows the registry's entries of the tables at that time.
+As in a session, each write follows the current entries of the tables in the registry.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from hbmodel.tables.roll.binding_cache import BindingCache
 
 
 class _Outdated(SchemaMismatch):
-    """The phase is over, or the indexes of a table have changed."""
+    """Raised if the phase is over, or the indexes of a table have changed."""
 
 
 @frozen(eq=False)
 class MovePlan:
-    """How rows are brought from one table into the other, according to the registry at the time of the plan.
+    """How rows are copied or moved from one table to the other, according to the registry at the time of the plan.
 
     Attributes:
         source: the binding of the table that rows come from.
         target: the binding of the table that rows go to.
-        mover: makes the rows of the other table.
-        way: for versioned models, how rows are sealed, copied and closed; None for others.
+        mover: makes the rows for the other table.
+        way: for versioned models, how rows are sealed, copied and closed; None for all others.
     """
 
     source: Binding
@@ -46,7 +46,7 @@ class MovePlan:
 
     @classmethod
     def of(cls, source: Binding, target: Binding, *, back: bool, seals: bool, bound: int) -> MovePlan:
-        """The plan for bringing rows from the table of one layout into that of another.
+        """Makes the plan for copying or moving rows between the tables of two layouts.
 
         Args:
             back: whether rows move back into the old table.
@@ -60,20 +60,20 @@ class MovePlan:
         return cls(source, target, mover, Way(leaves, evolve(enters, over_closed=back), back, seals))
 
     def check_writable(self) -> None:
-        """Raises `IndexUnavailable` if a table that is written has an index that the model does not declare."""
+        """Raises `IndexUnavailable` if a table to be written has an index that the model does not declare."""
         self.target.check_writable()
         if self.way is not None:
             self.source.check_writable()
 
 
 class MoveWrites:
-    """The writes of one piece of work in one phase. A program that waits for the end of the phase waits for these
-    writes too.
+    """The writes of one piece of work in one phase. A program that waits until no write follows the phase also waits
+    for these writes.
 
     Args:
-        old: the layout whose row of the registry holds the phase.
+        old: the layout whose row in the registry records the phase.
         lease: for how many seconds the registry is trusted.
-        longest_call: how long a call to the store may live, in seconds.
+        longest_call: the maximum duration of a call to the store, in seconds.
     """
 
     def __init__(
@@ -94,7 +94,8 @@ class MoveWrites:
         """Runs a protocol to its end.
 
         Returns:
-            What the protocol returns, or False if the plan no longer holds, so that the rest must be planned again.
+            What the protocol returns; or False if the plan is no longer current, so that the rest must be planned
+                again.
         """
         rows = [registry_row(self._old), registry_row(self._new)]
         gate = partial(self._check, plan)
@@ -111,13 +112,13 @@ class MoveWrites:
             return False
 
     def _check(self, plan: MovePlan) -> None:
-        """Raises `_Outdated` unless a plan still holds."""
+        """Raises `_Outdated` if a plan is no longer current."""
         try:
             holds = self._bind(self._old).phase == self._phase
             for planned in (plan.source, plan.target):
                 now = self._bind(planned.schema)
-                # If a phase has begun again after a rollback, it is another phase: rows read before may have been
-                # deleted.
+                # If the phase has begun again after a rollback, it is not the same phase: rows that were read before
+                # may have been deleted.
                 holds = holds and now.writes_like(planned) and now.phase_since == planned.phase_since
         except SchemaMismatch as error:
             raise _Outdated(error.message, **error.details) from error
@@ -128,8 +129,8 @@ class MoveWrites:
     def _bind(self) -> Callable[[TableSchema], Binding]:
         """A function that returns the binding of a layout.
 
-        If the store checks each write inside its transaction (`gated_writes`), the binding is what the registry says.
-        Otherwise, the binding is one under which the program's line on the roll still allows writes.
+        If the store checks the registry inside the transaction of each write (`gated_writes`), this is the current
+        binding. Otherwise, it is a binding with which the program's line on the roll still allows writes.
         """
         roll = self._roll
         if roll is None:
@@ -137,5 +138,5 @@ class MoveWrites:
         return lambda schema: self._known.binding_to_write(schema, self._registry, roll, self._store)
 
     def leave(self) -> None:
-        """Takes the program off the writers' roll: the work is done."""
+        """Takes the program off the writers' roll, because the work is done."""
         self._known.leave(self._store)

@@ -1,4 +1,4 @@
-"""The programs that each phase of a migration waits for, and the report of the wait."""
+"""Waits for the programs that may still follow an earlier phase of a migration, and reports the waits."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from hbmodel.tables.registry.registration import Registration
 from hbmodel.tables.roll.other_programs import Awaited, OtherPrograms
 
 READ_OTHERWISE = frozenset((PREPARED, CLOSED, CUT, TURNED, RETURNED))
-"""The phases in which programs read other tables than in the previous phase, or the same tables in another order."""
+"""The phases in which programs read different tables than in the previous phase, or the same tables in a different
+order.
+"""
 
 
 def is_over(registration: Registration, row: bytes, others: OtherPrograms) -> bool:
-    """Whether all programs follow the phase in the registry; waits a moment if one may still follow the previous phase.
+    """Whether all programs follow the phase in the registry. If one may still follow the previous phase, waits a
+    moment.
 
     Args:
-        registration: the registration of the table that the objects come from.
-        row: the key of the registry's row that holds this registration.
+        registration: the registration of the table from which the objects move.
+        row: the key of the row in the registry that holds this registration.
     """
     move = registration.move
     assert move is not None, "it was read in a phase"

@@ -1,5 +1,5 @@
-"""Moves the rows of versioned models from one table to another, in ranges that programs share, and looks for rows that
-are still to be moved.
+"""Moves the rows of versioned models from one table to another, in ranges that programs share, and finds rows that must
+still be moved.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Sealing(Copying):
         return [self._target_of(row) for row in rows if self._way.old(row).live]
 
     def _target_of(self, row: Row) -> TranslatedRow:
-        """The key of a row in the other table, or the error if that table cannot hold the row; in that case the row is
-        not sealed.
+        """The key of a row in the other table, or an error if that table cannot hold the row; then the row is not
+        sealed.
         """
         try:
             return TranslatedRow(row.row, None, (), None, self._way.written(row).row)
@@ -64,7 +64,7 @@ class Sealing(Copying):
         return compared
 
     def reopen(self) -> None:
-        """Makes the closed rows of the table ordinary dead rows again. Call this only when no program reads the other
+        """Turns the closed rows of the table into ordinary dead rows. Call this only when no program reads the other
         table any more.
         """
         for rows, _ in self._batches():

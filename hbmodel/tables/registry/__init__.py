@@ -1,1 +1,1 @@
-"""The registry: what it says of each table, as values, and the table that holds it."""
+"""The registry, which records how each table is stored."""

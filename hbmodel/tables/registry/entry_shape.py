@@ -1,4 +1,4 @@
-"""Checks of the JSON that the registry holds, made once where it is read."""
+"""Checks of the shape of the registry's JSON, made when it is read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from hbmodel.errors import HbmodelError, StoreError
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""The errors that reading JSON of an unexpected shape can raise."""
+"""The errors that may occur when JSON with an unexpected shape is read."""
 
 
 _ENTRY = "The registry entry of the table cannot be read: another version of hbmodel may have written it."
@@ -23,7 +23,9 @@ _WORK = (
 
 @contextmanager
 def entry_of(table: str, registry: str | None = None) -> Iterator[None]:
-    """A block that reads an entry of the registry; raises `StoreError` if this version does not know its shape."""
+    """A block that reads an entry of the registry. Raises `StoreError` if this version does not know the entry's
+    shape.
+    """
     try:
         yield
     except HbmodelError:
@@ -34,7 +36,9 @@ def entry_of(table: str, registry: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def work_of(row: bytes, registry: str) -> Iterator[None]:
-    """A block that reads the progress of a build, check or migration; raises `StoreError` if its shape is unknown."""
+    """A block that reads the progress of a build, a check or a migration. Raises `StoreError` if this version does not
+    know its shape.
+    """
     try:
         yield
     except UNREADABLE as error:
@@ -42,7 +46,7 @@ def work_of(row: bytes, registry: str) -> Iterator[None]:
 
 
 def check_layout_shape(layout: Any) -> None:
-    """Raises `ValueError` or another of `UNREADABLE` if a layout lacks a part that every version has written."""
+    """Raises one of `UNREADABLE` if a layout lacks a part that every version has written."""
     _need(isinstance(layout, dict))
     key, columns, salt = layout["key"], layout["columns"], layout["salt"]
     _need(isinstance(key, list) and bool(key) and all(_is_field(spec) for spec in key))
@@ -91,7 +95,7 @@ def check_index_shape(entry: Any) -> None:
 
 
 def check_index_spec(spec: Any) -> None:
-    """Raises one of `UNREADABLE` if the description of an index does not say how its entries are read."""
+    """Raises one of `UNREADABLE` if the description of an index is not enough to read its entries."""
     fields, salt, tail = spec["fields"], spec["salt"], spec["tail"]
     _need(isinstance(fields, list) and bool(fields) and all(map(_is_field, fields)))
     _need(isinstance(salt, dict) and _are_texts(salt.get("by", [])))

@@ -1,5 +1,5 @@
-"""Members of enumerations: which of them the registry knows for each field, so that `diff` can report a new or removed
-member and what it breaks.
+"""The members of enumerations that the registry knows for each field, with which `diff` can report a new or removed
+member and its consequences.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from typing import Any
 from attrs import frozen
 
 Members = Mapping[str, Mapping[str, str]]
-"""For each field, by its place (such as `key 0`, or the column): the names of its members, by the members' stored bytes
-in hexadecimal digits.
+"""For each field, given by its place (such as `key 0`, or the column), the names of the members by their stored bytes
+in hex digits.
 """
 
 
 @frozen
 class MemberChange:
-    """A member that only the model or only the registry has.
+    """A member that only the model has, or only the registry.
 
     Attributes:
         place: the place of the field, such as `key 0`, or the column.
-        declared: whether the model has it; False: only the registry has it.
+        declared: True if only the model has the member, False if only the registry has it.
     """
 
     place: str
@@ -30,7 +30,7 @@ class MemberChange:
 
 
 def member_changes(declared: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[MemberChange]:
-    """The members that only the layout of a model has, or only the registered one.
+    """The members that only the model's layout has, and those that only the registered layout has.
 
     Fields for which the registry has no members are left out: either they were registered before the registry kept
     members, or they had none.

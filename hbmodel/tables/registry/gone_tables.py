@@ -1,4 +1,4 @@
-"""Adds advice to errors about tables that are registered but do not exist: which call removes the entry."""
+"""Adds advice to errors about tables that are registered but do not exist, on which call removes the entry."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ WHY_PRIMARY_GONE = (
 
 @contextmanager
 def naming_gone_tables(store: Store) -> Iterator[None]:
-    """If an error of the block is about an entry in the registry whose table does not exist, raises it with a message
-    that says so, and with the same details.
+    """A block whose errors get a different message, with the same details, if they are caused by an entry in the
+    registry whose table does not exist.
     """
     try:
         yield

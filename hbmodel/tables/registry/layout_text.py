@@ -1,4 +1,4 @@
-"""Compares layouts, as the registry describes them in JSON, and shows only their differences as text."""
+"""Compares layouts in the JSON form of the registry, and shows their differences as text."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def jsonable(spec: Any) -> Any:
 
 
 def canonical_json(value: Mapping[str, Any]) -> bytes:
-    """JSON with sorted keys and no spaces: equal values give equal bytes."""
+    """JSON with sorted keys and no spaces, so that equal values have equal bytes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
@@ -84,14 +84,14 @@ def same_spec(declared: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
 
 
 def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
-    """The differences between two layouts, one line each; a column that only one of the layouts has does not count
-    as a difference.
+    """The differences between two layouts, one line for each. A column that only one of the layouts has is no
+    difference.
     """
     return [difference_line(subject, mine, theirs) for subject, mine, theirs in compare_layouts(declared, live)]
 
 
 def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """The differences between two layouts, each with what is declared and what is live."""
+    """The differences between two layouts, each with the declared and the live description."""
     differences: list[tuple[str, Any, Any]] = []
     for part in ("format", "key", "salt", "exists", "flag", "version", "row", "kind"):
         if jsonable(declared.get(part)) != jsonable(live.get(part)):
@@ -116,8 +116,8 @@ def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> lis
 
 
 def _overlaps(maps: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Columns that would be among the entries of a map column of the other layout, each with the descriptions of the
-    map and of the column.
+    """Columns of one layout that would be read as entries of a map column in the other, each with the descriptions of
+    the map and of the column.
     """
     for alias, spec in maps.items():
         if spec.get("kind") == "map" and alias not in columns:

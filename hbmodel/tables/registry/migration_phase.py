@@ -1,7 +1,7 @@
-"""The registry's record of a migration between two tables: one cell in the row of each.
+"""The registry's record of a migration between two tables, which is one cell in the row of each table.
 
-`m:move` in the row of the old table has the phase, see `protocol.migration`, and the new table; it is changed by
-check-and-put. `m:from` in the row of the new table has the old table, as long as the new table must not be used alone.
+`m:move` in the row of the old table contains the phase (see `protocol.migration`) and the new table; it is changed by
+check-and-put. As long as the new table must not be used alone, `m:from` in its row contains the old table.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class TableMove:
 
 
 def read_move(table: str, columns: Mapping[bytes, Cell]) -> TableMove | None:
-    """The progress of the move of a table's objects according to the registry's row, or None if they do not move;
-    raises `StoreError` for a phase that only a later version knows.
+    """The progress of the move of a table's objects, from the registry's row, or None if they do not move. Raises
+    `StoreError` for a phase that only a later version knows.
     """
     cell = columns.get(MOVE)
     if cell is None or not cell.value:

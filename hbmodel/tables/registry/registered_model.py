@@ -1,4 +1,4 @@
-"""A model made from the registry's entry of a table, for reading the table without a program's model."""
+"""Makes a model from the registry's entry of a table, for reading the table without the model of a program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from hbmodel.tables.registry.registry_table import RegistryKey
 Spec = Mapping[str, Any]
 
 ABSENT_CELL: Final[Any] = Factory(lambda: None)
-"""The default of a column that a row lacks, which is None: the registry does not keep the defaults of models."""
+"""The default of columns that are missing in a row. It is None, because the registry does not keep the defaults of
+models.
+"""
 
 ENTRY_CELL = "_v"
 """The name of the field for the cell that every index entry has."""
@@ -38,10 +40,11 @@ ENTRY_CELL = "_v"
 def registered_model(place: RegistryKey, registration: Registration) -> type[Any]:
     """A model with the keys, columns, salt and plain indexes that are registered for a table.
 
-    It is for reading: the registry keeps no defaults, so a column that a row lacks reads as None.
+    The model is for reading only. The registry does not keep defaults, so a column that is missing in a row reads as
+    None.
 
     Raises:
-        SchemaMismatch: a program defines a codec or the salt, so keys cannot be read without that program.
+        SchemaMismatch: a codec or the salt is defined by a program, so keys cannot be read without that program.
         StoreError: the registry's entry has another shape than this version knows.
     """
     with entry_of(place.table):
@@ -135,8 +138,8 @@ def _schema(place: RegistryKey, registration: Registration, indexes: Mapping[str
 
 
 def _index(spec: Spec) -> IndexSpec | None:
-    """A plain index as it was declared; None for an index over computed fields or elements, or with a condition, since
-    these are code.
+    """A plain index as it was declared. None for an index over computed fields or elements, or with a condition,
+    because these are defined by code.
     """
     if spec.get("kinds") or spec.get("where"):
         return None
@@ -196,7 +199,9 @@ def _key(table: str, spec: Spec) -> Field:
 
 
 def _value_codec(spec: Spec) -> Codec[Any]:
-    """The codec of a value outside keys; floats may be NaN, since only the programs know whether NaN occurs."""
+    """The codec of a value outside of keys. For floats it allows NaN, because only the programs know whether NaN
+    occurs.
+    """
     codec = codec_of(spec)
     return codec(nan=True) if isinstance(codec, FloatCodec) else codec
 
@@ -242,7 +247,7 @@ def _own_choice(data: bytes) -> int:
 
 
 def salt_of(table: str, spec: Spec) -> Salt | None:
-    """The salt that a description in the registry describes; None if the table has none.
+    """The salt of a table, made from its description in the registry; None if the table has none.
 
     Raises:
         SchemaMismatch: a program defines the salt.

@@ -1,4 +1,4 @@
-"""The registration of a model: its layout, the states of its indexes, and the resulting binding."""
+"""The registration of a model, with its layout and the states of its indexes, and the resulting binding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEASE = 60.0
 """Seconds for which a session trusts what it read from the registry, unless it was opened with another lease."""
 
 RowState = Literal["plain", "unindexed", "marking", "mixed", "adopting", "indexed"]
-"""The rule by which rows of a table are live, and the way in which they are written.
+"""The rule that decides which rows of a table are live, and the way in which rows are written.
 
 The leases of sessions end at different times, so some sessions may write under a state while others write under the
 next one. No other two states are in use at the same time, except mixed and indexed: the index of a small table may be
@@ -57,17 +57,17 @@ ROW_STATES: Sequence[RowState] = ("plain", "unindexed", "marking", "mixed", "ado
 
 @frozen
 class IndexState:
-    """One index as the registry knows it.
+    """The registered state of one index.
 
     Attributes:
         state: one of `STATES`.
         since: when this state was written to the registry, in ms by the clock of the registry's server.
         generation: how many tables the index has had before this one.
         name: its current name.
-        cell: the name with which it was first registered, which is in the name of its cell in the registry.
+        cell: the name with which it was first registered, which is part of the name of its cell in the registry.
         earlier_names: its earlier names.
-        dropped_names: names under which it was dropped; they are free for other indexes.
-        entry: its whole entry in the registry, as JSON; a newer version of this library may have added to it.
+        dropped_names: names that it had when it was dropped; other indexes may use them.
+        entry: its whole entry in the registry, as JSON. A newer version of this library may have added to it.
     """
 
     state: str
@@ -83,32 +83,32 @@ class IndexState:
 
     @property
     def filled(self) -> Sequence[str]:
-        """The tables that may hold entries: the index's own table if the index is live, and tables that a drop must
-        still delete.
+        """The tables that may hold entries: the table of the index if it is live, and tables that a drop must still
+        delete.
         """
         return sorted({*self.entry.get("left", ()), *([] if self.state == ABSENT else [self.table])})
 
     @property
     def begun(self) -> Sequence[str]:
-        """The tables, all empty, that may have been created for the index while it was absent, including those for an
-        earlier declaration.
+        """The empty tables that may have been created for the index while it was absent, including those for an earlier
+        declaration.
         """
         creating = self.state == ABSENT and self.entry.get("creating")
         return sorted({*self.entry.get("strays", ()), *([self.table] if creating else [])})
 
     @property
     def tables(self) -> Sequence[str]:
-        """The tables in `filled` and `begun`. Before a build begins, an absent index has no table: a table that has the
+        """The tables in `filled` and `begun`. Before a build begins, an absent index has no table, and a table with the
         index's name may belong to another model.
         """
         return sorted({*self.filled, *self.begun})
 
 
 def as_live(index: Index, state: IndexState, schema_complete: bool = True) -> Index:
-    """A declared index as the registry has it: with its live table.
+    """A declared index with its live table from the registry.
 
     Args:
-        schema_complete: whether the registry knows no columns or indexes beyond those of the model.
+        schema_complete: whether the model has all columns and indexes that the registry knows.
     """
     maintained = state.state in MAINTAINED_BY_ALL
     return evolve(index, table=state.table, maintained_by_all=maintained, schema_complete=schema_complete)
@@ -116,16 +116,16 @@ def as_live(index: Index, state: IndexState, schema_complete: bool = True) -> In
 
 @frozen
 class Registration:
-    """One table as the registry knows it, with the bytes that a change must be checked against.
+    """The registry's entry of one table, with the bytes against which a change must be checked.
 
     Attributes:
         indexes: the indexes, by the name with which each was first registered.
-        rows: how rows say that they are live.
+        rows: how it is decided which rows are live.
         cells: the cells of the registry's row.
         rows_since: when `rows` was written to the registry, in ms by the clock of the registry's server.
         move: the progress of the move of its objects into another table, or None.
-        listed: since when programs that write the table are on the writers' roll, in ms by the server's clock; 0 if
-            they have always been, None if the registry does not say.
+        listed: since when programs that write the table are on the writers' roll, in ms by the server's clock. 0 if
+            they always have been; None if the registry does not record it.
     """
 
     layout: Mapping[str, Any]
@@ -137,7 +137,7 @@ class Registration:
     listed: int | None = None
 
     def named(self, name: str) -> IndexState | None:
-        """The index with this name, or else an index that had this name earlier."""
+        """The index with this name or, if there is none, an index that had this name earlier."""
         states = self.indexes.values()
         return next((state for state in states if state.name == name), None) or next(
             (s for s in states if name in s.earlier_names), None
@@ -155,13 +155,13 @@ class Binding:
     """How a model may be used at the moment, according to the registry.
 
     Attributes:
-        written: indexes that writes must maintain, with their live tables.
+        written: the indexes that writes must maintain, with their live tables.
         readable: indexes that queries may use.
-        unknown: names of live indexes that the model does not declare; if there are any, the model may read but not
+        unknown: names of live indexes that the model does not declare. If there are any, the model may read but not
             write.
         rows: which rows of the table are live.
         states: the states of the declared indexes, by name.
-        unregistered: columns that the registry does not know.
+        unregistered: columns of the model that the registry does not know.
         phase: how far the objects of the table have moved into another one, see `protocol.migration`.
         phase_since: when the phase was written to the registry, in ms by the clock of the registry's server.
         cells: the cells of the registry's row from which the binding was made.
@@ -180,12 +180,12 @@ class Binding:
 
     @property
     def indexed(self) -> bool:
-        """Whether puts of whole objects set a liveness cell: in every state except plain and unindexed."""
+        """Whether puts of whole objects set a liveness cell. They do in all states except plain and unindexed."""
         return self.rows not in ("plain", "unindexed")
 
     @property
     def adopting(self) -> bool:
-        """Whether rows without a liveness cell are live too, in addition to rows whose liveness cell says so.
+        """Whether rows without a liveness cell are live, in addition to rows whose liveness cell says so.
 
         Rows of an unindexed table have no such cell if other programs write the table, or if an object is a single
         cell.
@@ -196,11 +196,11 @@ class Binding:
 
     @property
     def writes_system_cells(self) -> bool:
-        """Whether rows are written like indexed ones: with explicit timestamps, and with markers for deleted rows."""
+        """Whether rows are written like indexed rows, with explicit timestamps, and with markers for deleted rows."""
         return self.rows not in AT_SERVER_TIME
 
     def writes_like(self, other: Binding) -> bool:
-        """Whether a write that was planned under one of the bindings is correct under the other too."""
+        """Whether a write that was planned with one of the bindings is also correct with the other."""
         return self is other or (self.written, self.unknown, self.rows) == (other.written, other.unknown, other.rows)
 
     @cached_property
@@ -212,7 +212,7 @@ class Binding:
         """Raises `IndexUnavailable` if a write would not update a live index.
 
         Raises `SchemaMismatch` if a write would increase the version of a row without changing the verified entries
-        from which other programs read it.
+        from which other programs read the row.
         """
         if self.unregistered and self.schema.versioned and self.schema.covering:
             raise SchemaMismatch(

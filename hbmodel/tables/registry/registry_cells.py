@@ -22,7 +22,7 @@ def written_columns(layout: Mapping[str, Any]) -> set[str]:
 
 
 def matched_states(schema: TableSchema, registration: Registration) -> Mapping[str, IndexState]:
-    """The registered indexes by their names in the model; raises `SchemaMismatch` if a match is ambiguous."""
+    """The registered indexes, by their names in the model; raises `SchemaMismatch` if a match is ambiguous."""
     matched = match_indexes(schema, registration)
     if matched.ambiguous:
         raise SchemaMismatch(
@@ -36,9 +36,10 @@ def matched_states(schema: TableSchema, registration: Registration) -> Mapping[s
 
 
 def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, Any]:
-    """The part of an absent index's entry that is kept when the index is registered again, and the name of its table.
+    """What is kept of an absent index's entry when the index is registered again, and the name of its table.
 
-    If a build has already named a table, that name is kept. If the primary table is new, the declared name is used.
+    If a build has already chosen the name of a table, this name is kept. If the primary table is new, the declared name
+    is used.
     """
     entry = {} if state is None else dict(state.entry)
     if state is not None and not state.tables:
@@ -62,10 +63,10 @@ def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, A
 
 
 def index_state(name: str, cell: Cell) -> IndexState:
-    """Reads the entry of one index; additions of a newer version of this library are ignored.
+    """Reads the entry of one index. Additions by a newer version of this library are ignored.
 
-    A program may still know an index by a former name, so the names that the index has had lead to its tables. An index
-    without a table gives up its former names, and has the name of its cell.
+    A program may still use a former name of an index, so the index can be found by all names that it has had. An index
+    without a table loses its former names, and has the name of its cell.
     """
     check_index_shape(entry := json.loads(cell.value))
     state, table, spec = str(entry["state"]), str(entry["table"]), dict(entry["spec"])
@@ -111,9 +112,9 @@ def check_rows(schema: TableSchema, registration: Registration) -> None:
 
 
 def first_rows(schema: TableSchema, new_state: str) -> RowState:
-    """The row state with which a table is registered: it says which rows are live.
+    """The row state with which a table is first registered.
 
-    In a versioned model, rows that were there before the registration are live too.
+    In a versioned model, rows that existed before the registration are also live.
     """
     if schema.external and schema.indexes:
         return "plain"
@@ -125,8 +126,8 @@ def first_rows(schema: TableSchema, new_state: str) -> RowState:
 def row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowState | None:
     """The row state in the cell `m:rows`, or None if this version does not know it.
 
-    Without the cell, the rows are indexed if any index is not absent. If the cell says unindexed although an index is
-    not absent, rows without system cells stay live.
+    If the cell is missing, the rows are indexed if any index is not absent. If the cell says `unindexed` although an
+    index is not absent, rows without system cells stay live.
     """
     has_indexes = any(state.state != ABSENT for state in indexes.values())
     if not value:

@@ -60,7 +60,9 @@ CLOCK = b"m:clock"
 
 @frozen
 class RegistryKey:
-    """The identity of a model in the registry: its table, its default column family, and its kind if it has one."""
+    """The identity of a model in the registry, which consists of its table, its default column family, and its kind if
+    it has one.
+    """
 
     table: str
     family: bytes
@@ -68,13 +70,13 @@ class RegistryKey:
 
     @classmethod
     def of_row(cls, table: str, row: bytes) -> RegistryKey:
-        """The key of the model that a row of the registry belongs to."""
+        """The key of the model to which a row of the registry belongs."""
         family, _, kind = row[len(table.encode()) + 1 :].partition(b"\x00")
         return cls(table, family, kind)
 
     @property
     def shown(self) -> str:
-        """The family, followed by the kind if the model has one, for people."""
+        """The family, followed by the kind if the model has one, as text for people."""
         return " ".join([self.family.decode(errors="replace"), *([self.kind.decode("latin-1")] if self.kind else [])])
 
 
@@ -84,7 +86,7 @@ def registry_row(schema: TableSchema | RegistryKey) -> bytes:
 
 
 def index_cell(name: str) -> bytes:
-    """The cell of an index; `name` is the one with which the index was first registered."""
+    """The cell of an index. `name` is the name with which the index was first registered."""
     return INDEX_PREFIX + name.encode()
 
 
@@ -135,11 +137,11 @@ class Registry:
             return Registration(layout, shown(indexes), rows, cells_of(row), since, move, listed_since(row))
 
     def bind(self, schema: TableSchema) -> Binding:
-        """Reads a model's registration and binds the model accordingly; raises the errors of `bound`."""
+        """Reads the registration of a model, and makes the model's binding from it; raises the errors of `bound`."""
         return self.bound(schema, self.row(schema))
 
     def bound(self, schema: TableSchema, row: Row | None) -> Binding:
-        """Checks a model against its row of the registry, which the caller has read, and binds the model.
+        """Checks a model against its row of the registry, which the caller has read, and makes the model's binding.
 
         Raises:
             SchemaMismatch: the layouts differ, or a model with indexes or a version is not registered.
@@ -178,7 +180,7 @@ class Registry:
         )
 
     def _bind_replaced(self, schema: TableSchema) -> Binding:
-        """The binding of a replaced model that is not registered: its table was dropped, or was never created."""
+        """The binding of a replaced model that is not registered, because its table was dropped or never created."""
         if schema.table in self._store.tables():
             raise SchemaMismatch(
                 "The table that the model replaces is not registered: call hb.create_tables() with the model of "
@@ -189,9 +191,10 @@ class Registry:
         return Binding(schema, (), (), (), phase=DONE)
 
     def register(self, schema: TableSchema, new_state: str) -> None:
-        """Writes what is not registered yet: the layout, new columns, indexes in `new_state`; checks the rest.
+        """Registers what is not registered yet (the layout, new columns, and indexes in the state `new_state`), and
+        checks everything else.
 
-        Every change is a check-and-put on what was read, so that one of two concurrent programs reads again.
+        Every change is a check-and-put on what was read, so that of two concurrent programs one must read again.
 
         Raises:
             SchemaMismatch: the registered layout differs.
@@ -219,7 +222,7 @@ class Registry:
                 state = states.get(name)
                 cell = INDEX_PREFIX + (name if state is None else state.cell).encode()
                 renamed = None if state is None else renamed_index(index, state)
-                if state is None or state.state == ABSENT:  # it has no entries, so its declaration may still change
+                if state is None or state.state == ABSENT:  # without entries, its declaration may change
                     entry = {
                         **begun(state, index, new_state),
                         "state": new_state,
@@ -230,13 +233,13 @@ class Registry:
                 elif renamed is not None:
                     wanted[cell] = canonical_json({**state.entry, **renamed})
             if registration is None or (new_state == READABLE and schema.indexes and registration.rows != "indexed"):
-                # An index is readable at once if its primary table does not exist yet, because all rows will be
-                # indexed. It does not matter how far a build had come in an earlier table that was dropped.
+                # If the primary table does not exist yet, an index is readable at once, because all rows will be
+                # indexed. The state of a build for an earlier table that was dropped does not matter.
                 wanted[ROWS] = canonical_json({"state": first_rows(schema, new_state)})
             if registration is None and new_state == READABLE:
                 wanted[LISTED] = FROM_THE_START
-            # The layout is written last: a row without a layout does not count as registered, so an interrupted
-            # registration starts again.
+            # The layout is written last. A row without a layout does not count as registered, so an interrupted
+            # registration is repeated from the start.
             wanted[LAYOUT] = canonical_json(layout)
             if all(
                 self._change(row, column, cells.get(column), value)
@@ -246,7 +249,7 @@ class Registry:
                 return
 
     def rename_fields(self, schema: TableSchema) -> None:
-        """Registers the model's names of renamed fields, except ambiguous renames; does nothing if the table is not
+        """Registers the model's names of renamed fields, except for ambiguous renames. Does nothing if the table is not
         registered.
         """
 
@@ -256,7 +259,7 @@ class Registry:
         self._change_layout(schema, renamed)
 
     def keep_members(self, schema: TableSchema) -> None:
-        """Deletes the registered members of enumerations that the model's fields do not have; does nothing if the table
+        """Deletes the registered members of enumerations that the model's fields do not have. Does nothing if the table
         is not registered.
         """
         self._change_layout(schema, lambda layout: with_members_alone(schema.layout_spec, layout))
@@ -270,11 +273,11 @@ class Registry:
                 return
 
     def check_neighbours(self, schema: TableSchema) -> None:
-        """Raises `SchemaMismatch` if another model of the table has one of this model's families, or an index table of
-        the same name. Only models with a kind may share families, and then all or none of them must be versioned.
+        """Raises `SchemaMismatch` if another model of the table has a family, or the name of an index table, in common
+        with this model. Only models with a kind may share families, and then all or none of them must be versioned.
 
-        A delete removes the model's families of a row, or the whole row of an entry. It would delete the other model's
-        cells or entries too if two models shared a family or an index table.
+        A delete removes the model's families of a row, or the whole row of an entry. If two models shared a family or
+        an index table, it would also delete cells or entries of the other model.
         """
         self.check_no_index(schema)
         own = registry_row(schema)
@@ -284,7 +287,7 @@ class Registry:
                 continue
             place = RegistryKey.of_row(schema.table, row.row)
             taken = {place.family, *(c.encode("latin-1").partition(b":")[0] for c in other.layout["columns"])}
-            if schema.kind and place.kind:  # the kinds differ, and distinguish the objects of a family
+            if schema.kind and place.kind:  # the kinds differ, so the objects in a family can be distinguished
                 taken = set()
                 if place.family == schema.family and bool(other.layout.get("version")) != schema.versioned:
                     raise SchemaMismatch(ALL_VERSIONED, table=schema.table, family=schema.family.decode())
@@ -309,12 +312,12 @@ class Registry:
             raise SchemaMismatch(message, table=schema.table, primary=primary)
 
     def owner(self, table: str, but: TableSchema | RegistryKey | None = None) -> str | None:
-        """The registered primary table that a table belongs to: the table itself, or the primary table whose index
-        table it is; None if it belongs to none.
+        """The registered primary table to which a table belongs. This is the table itself or, for an index table, its
+        primary table; None if the table belongs to no model.
 
         Args:
             table: the name of the table.
-            but: a model whose own entry does not count.
+            but: a model whose entry is ignored.
         """
         try:
             if any(row.columns.get(LAYOUT) is not None for row in self._rows_of(table)):
@@ -333,16 +336,16 @@ class Registry:
         return None
 
     def change_rows(self, schema: TableSchema | RegistryKey, registration: Registration, rows: RowState) -> bool:
-        """Changes the row state unless another program has changed it since it was read; returns whether it was
-        changed.
+        """Changes the row state, unless another program has changed it since it was read. Returns whether this call
+        changed it.
         """
         return self._change_state(schema, ROWS, registration, {"state": rows})
 
     def change_index(
         self, schema: TableSchema | RegistryKey, name: str, registration: Registration, /, **changes: Any
     ) -> bool:
-        """Changes the entry of an index, given by the name of its cell, unless another program has changed it since it
-        was read; returns whether it was changed.
+        """Changes the entry of an index, which is given by the name of its cell, unless another program has changed it
+        since it was read. Returns whether this call changed it.
         """
         entry = dict(registration.indexes[name].entry) if name in registration.indexes else {}
         return self._change_state(schema, index_cell(name), registration, {**entry, **changes})
@@ -350,8 +353,8 @@ class Registry:
     def change_move(
         self, old: TableSchema, new: TableSchema, registration: Registration, phase: str, offline: bool = False
     ) -> bool:
-        """Changes the phase of a table's migration unless another program has changed it since it was read; returns
-        whether it was changed.
+        """Changes the phase of a table's migration, unless another program has changed it since it was read. Returns
+        whether this call changed it.
         """
         return self._change_state(
             old, MOVE, registration, {"phase": phase, "to": new.table, **({"offline": True} if offline else {})}
@@ -360,19 +363,19 @@ class Registry:
     def _change_state(
         self, schema: TableSchema | RegistryKey, column: bytes, registration: Registration, value: Mapping[str, Any]
     ) -> bool:
-        """Changes a cell that determines how rows are written, and raises its revision."""
+        """Changes a cell that determines how rows are written, and increases its revision."""
         current = registration.cells.get(column)
         changed = canonical_json({**value, "revision": next_revision(current, wall_time())})
         return self._change(registry_row(schema), column, current, changed)
 
     def mark_listed(self, row: bytes) -> None:
-        """Records that programs which write the table are on the writers' roll. Programs of an older version, which are
-        not on it, may still run for a while.
+        """Records that programs which write the table are on the writers' roll. Programs with an older version, which
+        are not on the roll, may still run for a while.
         """
         self._change(row, LISTED, None, MARKED)
 
     def mark_moving(self, old: TableSchema, new: TableSchema, *, moving: bool) -> None:
-        """Notes in the new table's row whether objects of the old table are being moved into the new one."""
+        """Records in the row of the new table whether objects of the old table are being moved into the new table."""
         self._store.put(self.table, [Put(registry_row(new), {FROM: old.table.encode() if moving else b""})])
 
     def _change(self, row: bytes, column: bytes, expected: bytes | None, value: bytes) -> bool:
@@ -387,7 +390,7 @@ class Registry:
         return [row.row for row in self._rows_of(table)]
 
     def work_rows(self, rows: Iterable[bytes]) -> list[bytes]:
-        """The registry's rows that describe work in progress for some models; `rows` are the models' own rows."""
+        """The registry's rows that describe work in progress for some models; `rows` are the rows of these models."""
         scans = self._store.scan(self.table, [Scan(KeyRange.prefix(b"\x01" + row + b"\x00")) for row in rows])
         return [row.row for batches in scans for batch in batches for row in batch]
 
@@ -429,7 +432,7 @@ class Registry:
         return (row for batch in batches for row in batch)
 
     def server_time(self) -> int:
-        """The server's clock in ms, as it stamps a put of the clock cell."""
+        """The time of the server's clock in ms, which is the timestamp of a put of the clock cell."""
         self._store.put(self.table, [Put(CLOCK_ROW, {CLOCK: b"\x01"})])
         (row,) = self._store.get(self.table, [CLOCK_ROW], [CLOCK])
         if row is None:

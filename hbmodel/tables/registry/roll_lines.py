@@ -1,4 +1,4 @@
-"""Reads the lines of the writers' roll in the registry, and finds the lines that a change of the state must wait for.
+"""Reads the lines of the writers' roll in the registry, and finds those for which a change of the state must wait.
 
 Row key of a line: 02 `<row of the registry>` 00 `<id>`, with an id of 16 random bytes. `m:w` holds the line as JSON,
 see `protocol.writers_roll`. `m:roll` in the row of a model records the time since which every program that writes its
@@ -28,16 +28,15 @@ INDEX_CELLS = b"m:i."
 ID_LENGTH = 16
 
 FROM_THE_START = b'"new"'
-"""The value of `m:roll` if the table was created together with its entry, so that no program wrote it before."""
+"""The value of `m:roll` if the table was created together with its entry, so that no program has written it before."""
 
 MARKED = b'"marked"'
-"""The value of `m:roll` if programs of an older version may have written the table, at most until the time of the cell.
-"""
+"""The value of `m:roll` if programs with an older version may have written the table before the time of this cell."""
 
 
 def revisions_of(cells: Mapping[bytes, bytes]) -> Revisions:
-    """The revisions of those cells of a registry row that say how a table is written. A cell that was never changed has
-    the revision 0.
+    """The revisions of the cells of a registry row that determine how a table is written. A cell that was never changed
+    has the revision 0.
     """
     revisions: dict[str, int] = {}
     for column, value in cells.items():
@@ -47,15 +46,15 @@ def revisions_of(cells: Mapping[bytes, bytes]) -> Revisions:
 
 
 def revision_of(value: bytes | None) -> int:
-    """The revision in the value of such a cell; 0 if the value has none."""
+    """The revision that the value of such a cell contains, or 0."""
     with suppress(ValueError, TypeError, AttributeError):
         return int(json.loads(value or b"{}").get("revision", 0))
     return 0
 
 
 def listed_since(row: Row) -> int | None:
-    """The time since which every program that writes a table has been on the roll, in ms by the server's clock. 0 means
-    always; None means that the time is not known.
+    """The time, in ms by the server's clock, from which on every program that writes a table has been on the roll. 0
+    means always; None means that the time is not known.
     """
     cell = row.columns.get(LISTED)
     if cell is None or not cell.value:
@@ -64,8 +63,8 @@ def listed_since(row: Row) -> int | None:
 
 
 def next_revision(value: bytes | None, now: int) -> int:
-    """The revision of a cell after a change. It is above the former revision, and at least `now`. So a table that is
-    dropped and created again gets higher revisions than it had before.
+    """The revision of a cell after a change. It is higher than the former revision, and at least `now`. So if a table
+    is dropped and created again, it gets higher revisions than it had before.
 
     Args:
         value: the value of the cell, or None.
@@ -89,8 +88,8 @@ class FoundLine:
     """A line as it was read.
 
     Attributes:
-        stamp: when it was put, in ms by the server's clock.
-        line: the decoded line; None if the bytes have another form.
+        stamp: when the line was put, in ms by the server's clock.
+        line: the decoded line; None if the bytes have an unknown form.
     """
 
     key: bytes
@@ -105,7 +104,7 @@ class WaitedFor:
 
     Attributes:
         seen: when it last put its line, in ms by the server's clock.
-        until: the last time at which its writes may still follow an earlier state, in ms by the server's clock.
+        until: the last time at which it may still write according to an earlier state, in ms by the server's clock.
         late: whether the change waits for calls whose outcome the program does not know.
     """
 
@@ -139,7 +138,7 @@ class RollLines:
         return [line for line in self._lines(KeyRange.prefix(line_key(row, b""))) if len(line.key) == length]
 
     def of_table(self, table: str) -> list[tuple[bytes, FoundLine]]:
-        """The lines of all models of a table, each with the row of the registry that it belongs to."""
+        """The lines of all models of a table, each with the row of the registry to which it belongs."""
         prefix = b"\x02" + table.encode() + b"\x00"
         return [(line.key[1 : -ID_LENGTH - 1], line) for line in self._lines(KeyRange.prefix(prefix))]
 
@@ -154,14 +153,14 @@ class RollLines:
             return
 
     def waits(self, row: bytes, cell: bytes, revision: int, now: int, unread: int, skew: int) -> list[WaitedFor]:
-        """The programs whose writes may still follow a state before a change. Lines that have ended are marked as gone,
-        and later deleted.
+        """The programs that may still write according to the state before a change. Lines that have ended are marked as
+        gone, and later deleted.
 
         Args:
             cell: the cell of the row that was changed. The caller must already have read the change.
             revision: the revision of the cell since the change.
             now: the server's time, in ms.
-            unread: how long a line of an unknown form is taken to be valid, in ms.
+            unread: for how many ms a line with an unknown form is regarded as valid.
             skew: how far two servers' clocks may differ, in ms.
         """
         waited_for: list[WaitedFor] = []
@@ -180,8 +179,8 @@ class RollLines:
         return waited_for
 
     def _collect(self, found_line: FoundLine, now: int, unread: int, skew: int) -> None:
-        """Marks a line that has ended as gone, if it is still the line that was read. Deletes it once no put can arrive
-        late.
+        """Marks a line that has ended as gone, unless it has changed since it was read. Deletes it when no late put of
+        it can arrive any more.
         """
         assert found_line.line is not None, "a line of another form is left alone"
         if found_line.line.kind == "gone":
@@ -189,7 +188,7 @@ class RollLines:
                 self.store.delete(self.registry, [Delete(found_line.key, families=(FAMILY,))])
         elif found_line.line.kind == "on" or now > found_line.stamp + unread + skew:
             gone = evolve(found_line.line, kind="gone", late=()).encode()
-            with suppress(UnknownOutcome):  # the next caller tries again
+            with suppress(UnknownOutcome):  # the next call tries again
                 self.store.check_and_put(
                     self.registry, found_line.key, LINE, found_line.value, Put(found_line.key, {LINE: gone})
                 )

@@ -1,4 +1,6 @@
-"""Tables as the registry describes them: the model of a table, the fields in its keys, and the key of an object."""
+"""Reads keys of tables with only the registry's description: makes the model of a table, decodes the fields of keys,
+and encodes the key of an object.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +35,15 @@ def unknown_table(catalog: Registry, table: str) -> TableNotFound:
 
 @frozen
 class StoredKey:
-    """A row key taken apart, or the row key and the qualifier of a cell in a wide row.
+    """The parts of a row key, or of the row key and the qualifier of a cell in a wide row.
 
     Attributes:
-        fields: the values of the key fields that it holds, by name. If a row key holds only the first part of a split
-            field, its value is the beginning of the field's time bucket.
+        fields: the values of the key fields, by name. If the row key contains only the first part of a split field, the
+            value is the beginning of the time bucket.
         bucket: the salt bucket, or None if the table is not salted.
         primary_bucket: the salt bucket of the row, at the end of an index entry's key, or None.
-        rest: bytes that are not a complete field: the end of a region's bound, or the alias after the key fields in a
-            qualifier.
+        rest: bytes that are no complete field, such as the end of a region's bound, or the alias after the key fields
+            in a qualifier.
     """
 
     fields: Mapping[str, Any]
@@ -56,7 +58,7 @@ class TableFromRegistry:
 
     Attributes:
         model: the model made from the registered layout; for an index table, a model of its entries.
-        index: the name of the index whose table it is, or None.
+        index: for an index table, the name of the index; otherwise None.
     """
 
     model: type[Any]
@@ -71,7 +73,7 @@ class TableFromRegistry:
     def find(
         cls, catalog: Registry, table: str, family: str | None = None, kind: str | None = None
     ) -> TableFromRegistry:
-        """Finds the primary or index table with a name.
+        """Finds the primary table or index table with this name.
 
         Args:
             table: the name of the table in the store.
@@ -108,10 +110,10 @@ class TableFromRegistry:
     # --- keys ---------------------------------------------------------------------------------------------------------
 
     def decode(self, row: bytes, qualifier: bytes | None = None) -> StoredKey:
-        """The fields of a row key; with a qualifier, all key fields of the object in a wide row.
+        """The fields of a row key. If a qualifier of a wide row is given, all key fields of the object.
 
         Raises:
-            DecodingError: the row key, or the qualifier, is not one of the table.
+            DecodingError: the row key or the qualifier does not belong to the table.
             CapabilityError: a qualifier was given, and the table has a row for each object.
         """
         schema = self.schema
@@ -144,7 +146,7 @@ class TableFromRegistry:
         return StoredKey(dict(zip(schema.layout.names, values, strict=True)), bucket, rest=qualifier[end:])
 
     def _bucket(self, row: bytes, parts: Sequence[bytes] | None) -> int | None:
-        """The salt bucket of a row; raises `DecodingError` if the row's fields belong to another one."""
+        """The salt bucket of a row; raises `DecodingError` if the row's fields belong to a different bucket."""
         salt = self.schema.salt
         if not salt.width:
             return None
@@ -156,7 +158,7 @@ class TableFromRegistry:
         return bucket
 
     def _shown(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The values of a row key; the value of a split field is the beginning of its time bucket."""
+        """The values of a row key. For a split field, this is the beginning of its time bucket."""
         halves = self._halves
         if halves is None:
             return values
@@ -173,7 +175,7 @@ class TableFromRegistry:
         return layout.halves if isinstance(layout, ObjectKeyLayout) else None
 
     def decode_bound(self, bound: bytes) -> StoredKey:
-        """The leading fields that a region's bound contains completely, and the bytes after them."""
+        """The leading fields that are complete in a region's bound, and the bytes after them."""
         schema = self.schema
         layout, salt = schema.row_layout, schema.salt
         if layout is None or not bound:
@@ -188,15 +190,15 @@ class TableFromRegistry:
         return StoredKey(dict(zip(layout.names, values, strict=False)), bucket, rest=bound[at:])
 
     def encode(self, key: Mapping[str, Any]) -> list[tuple[bytes, bytes | None]]:
-        """The row keys of an object, each with the object's qualifier prefix in a wide row, else with None.
+        """The row keys of an object, each with the object's qualifier prefix if rows are wide, otherwise with None.
 
-        With a random salt there are several row keys. For a wide row, the fields of the row key are enough; then the
-        prefix is None.
+        With a random salt there are several row keys. For a wide row, the fields of the row key are enough; in this
+        case the prefix is None.
 
         Raises:
             IncompleteKey: fields are missing; the error names them.
-            CapabilityError: the table belongs to an index of a randomly salted table: the keys of its entries end with
-                a bucket that cannot be computed from the fields.
+            CapabilityError: the table belongs to an index of a table with a random salt. The keys of its entries end
+                with a bucket that cannot be computed from the fields.
         """
         schema = self.schema
         if schema.layout.tail:

@@ -1,1 +1,1 @@
-"""The writers' roll as this program keeps it, and the bindings that its lease covers."""
+"""This program's part in the writers' roll, and the cached bindings."""

@@ -1,5 +1,5 @@
-"""Metadata of a store that sessions may share: the bindings of models to live tables, each for a lease, and the offset
-of the server's clock.
+"""A cache of metadata of a store that sessions may share, such as the bindings of models to live tables, each valid for
+a lease, and the offset of the server's clock.
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ from hbmodel.tables.roll.kept_line import ROLL_TIMES, RollTimes
 from hbmodel.tables.roll.writers_roll import WritersRoll
 
 UNWRITABLE = 1.0
-"""If a binding says that the table has an index that the model does not declare, it is trusted for at most this many
-seconds. So writes are refused no longer than that after the index was dropped.
+"""If the table has an index that the model does not declare, the binding is trusted for at most this many seconds. So
+after the index is dropped, writes are refused for at most this time.
 """
 
 READS = 3
-"""The maximum number of reads of a binding if each read takes longer than the lease. The result of the last one is then
-used.
+"""The maximum number of times that a binding is read if each read takes longer than the lease. The result of the last
+read is used anyway.
 """
 
 
 class BindingCache:
-    """A cache of bindings, each read once per lease, of the offset of the server's clock, and of names with their ids.
+    """Caches bindings, each of which is read once per lease, the offset of the server's clock, and names with their
+    ids.
 
     Leases are measured on a clock that never jumps and continues while the machine sleeps.
 
-    Thread-safe without locks: at worst, two threads read the same metadata at the same time.
+    Thread-safe without locks: the worst case is that two threads read the same metadata at the same time.
 
     Args:
         lease: for how many seconds a binding is trusted.
         running: the clock that measures leases, in ms.
-        offset: the clock that gives writes their times, and its offset from the server's clock.
-        roll_times: when this program's lines on the writers' roll are renewed and put at rest.
+        offset: the clock for the times of writes, and its offset from the server's clock.
+        roll_times: when the lines of this program on the writers' roll are renewed and put at rest.
     """
 
     def __init__(
@@ -63,10 +64,10 @@ class BindingCache:
         self.names = NameCache()
 
     def binding(self, schema: TableSchema, registry: Registry) -> Binding:
-        """The binding of a model, read from the registry if the cached one is too old; raises the errors of
+        """The binding of a model. If the cached one is too old, it is read from the registry; raises the errors of
         `Registry.bind`.
 
-        A binding that took longer than the lease to read is too old already, and is read once more. Inside a
+        If the read of a binding took longer than the lease, the binding is already too old, and is read again. Inside a
         transaction, the registry's row is read in that transaction, and no lease is needed.
         """
         known = self._bindings.get(schema)
@@ -79,7 +80,7 @@ class BindingCache:
         while True:
             binding = registry.bind(schema)
             latest = self._bindings.get(schema)
-            if latest is None or latest[1] <= now:  # another thread may have read a newer one meanwhile
+            if latest is None or latest[1] <= now:  # another thread may have read a newer one in the meantime
                 self._bindings[schema] = (binding, now)
             began, now = now, self._running()
             if not 0 < self._lease < now - began or reads == READS:
@@ -87,7 +88,7 @@ class BindingCache:
             reads += 1
 
     def roll(self, longest_call: float) -> WritersRoll:
-        """This program's lines on the writers' roll; `longest_call` is how long a call to the store may live, in
+        """This program's lines on the writers' roll. `longest_call` is the maximum duration of a call to the store, in
         seconds.
         """
         if self._roll is None:
@@ -102,7 +103,7 @@ class BindingCache:
             self._roll.end(store)
 
     def binding_to_write(self, schema: TableSchema, registry: Registry, roll: WritersRoll, store: Store) -> Binding:
-        """The binding of a model for writes, while this program is on the writers' roll; raises the errors of
+        """The binding of a model for writes, for which this program must be on the writers' roll; raises the errors of
         `Registry.bind`.
         """
         line = roll.line(store, registry.table, registry_row(schema))
@@ -124,7 +125,7 @@ class BindingCache:
         return binding
 
     def _in_transaction(self, schema: TableSchema, registry: Registry, read: ReadRow) -> Binding:
-        """The binding for the registry's row as the transaction sees it."""
+        """The binding that results from the registry's row, read in the transaction."""
         try:
             row = read(registry.table, registry_row(schema))
         except TableNotFound:

@@ -1,7 +1,7 @@
-"""One line of this program on the writers' roll, with its lease and its count of calls in progress.
+"""One line of this program on the writers' roll, with its lease and the count of calls in progress.
 
-`protocol.writers_roll` decides what may be done when; this module makes the calls to the store. Only one thread at a
-time puts or reads a line. In the meantime, other threads continue to write.
+`protocol.writers_roll` decides what is allowed at which time, and this module makes the calls to the store. Only one
+thread at a time puts or reads a line, but other threads can continue to write at the same time.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from hbmodel.tables.registry.registry_cells import cells_of
 from hbmodel.tables.registry.roll_lines import FAMILY, LINE, line_key, new_id, revisions_of
 
 TRIES = 5
-"""The maximum number of times that a line is put until it is found on the roll. A further put is needed only if the one
-before was lost or late, or if its line was marked as gone.
+"""The maximum number of times that a line is put until it is found on the roll. Another put is needed only if the
+previous one was lost or late, or if its line was marked as gone.
 """
 
 LEAVING = 5.0
-"""The maximum number of seconds for which the request that takes a line off the roll is sent again. The program should
-end soon, and the line ends by itself.
+"""The maximum number of seconds for which the request that takes a line off the roll is retried. It is short because
+the program is about to end, and the line also ends without the request.
 """
 
 
@@ -37,10 +37,10 @@ class RollTimes:
     """How a program keeps its lines, in seconds.
 
     Attributes:
-        poll: the seconds between two reads of the registry while calls are made. A change is noticed long before the
+        poll: the seconds between two reads of the registry while calls are made. So a change is noticed long before the
             lease ends.
         idle: the seconds without calls after which a line is put at rest.
-        renewed: the part of a lease, between 0 and 1, after which the lease is renewed.
+        renewed: the fraction of a lease, between 0 and 1, after which the lease is renewed.
     """
 
     poll: float = 5.0
@@ -62,8 +62,8 @@ class KeptLine:
         times: how lines are kept.
         running: the clock that measures leases, in ms.
         lock: guards the state of all lines of the program.
-        changed: a condition of the lock; it is notified of changes.
-        on_kept: called after a lease was taken.
+        changed: a condition variable with this lock, which is notified of changes.
+        on_kept: called after a lease has been taken.
     """
 
     def __init__(
@@ -85,14 +85,14 @@ class KeptLine:
         self._found: Row | None = None  # the row of the registry as it was last read
         self._looked = self._used = running()
         self._busy = False
-        self._listed = True  # False if there is no registry table; then no program can change a state
+        self._listed = True  # False if there is no registry table; no program can change a state in this case
         self._troubled = False
 
     # --- for writers --------------------------------------------------------------------------------------------------
 
     def state(self, store: Store) -> tuple[Row | None, int]:
-        """The row of the registry that writes must follow now, and when it was read. Takes or renews a lease if none is
-        valid.
+        """The row of the registry that writes must currently follow, and when it was read. If there is no valid lease,
+        takes or renews one.
         """
         with self._lock:
             self._used = self._running()
@@ -121,7 +121,7 @@ class KeptLine:
                     self._take_lease(store)
                 if not self._listed:
                     return None
-        with self._lock:  # the lease ends before it can be used
+        with self._lock:  # each lease has ended before it could be used
             return self._count()
 
     def _count(self) -> Revisions | None:
@@ -149,7 +149,9 @@ class KeptLine:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Lets one thread at a time put and read a line. The lock is not held meanwhile, so other threads can write."""
+        """A block in which only one thread at a time can be, to put and read the line. The lock is not held inside it,
+        so other threads can write.
+        """
         with self._lock:
             while self._busy:
                 self._changed.wait()
@@ -169,7 +171,7 @@ class KeptLine:
                 if not self._listed:
                     return
                 continue
-            if self.member.sent is not None:  # the line was found on the roll, but the registry is not read yet
+            if self.member.sent is not None:  # the line was found on the roll, but the registry has not been read yet
                 self._read(store)
             self._kept()
             return
@@ -179,8 +181,8 @@ class KeptLine:
         )
 
     def _put(self, store: Store, kind: Kind) -> bool:
-        """Puts the line; returns whether it is on the roll. If the store answered that a line `on` was put, the
-        registry is read too.
+        """Puts the line; returns whether it is on the roll. If the store confirms that a line of the kind `on` was put,
+        the registry is also read.
         """
         with self._lock:
             self.member = self.member.put(self._running(), kind)
@@ -194,7 +196,7 @@ class KeptLine:
             self._unlisted()
             return False
         except UnknownOutcome:
-            pass  # reading the line will show whether it was put
+            pass  # whether the line was put is found out by reading it
         after = self._offset.wall()
         if not done:
             return self._find(store, sent.line)
@@ -212,7 +214,7 @@ class KeptLine:
         return True
 
     def _find(self, store: Store, sent: RollLine) -> bool:
-        """Whether a line is on the roll although its put was refused, or its answer was lost. The registry may be read
+        """Whether a line is on the roll although its put was refused, or the answer was lost. The registry may be read
         only after this.
         """
         (own,) = store.get(self._registry, [self._key], [LINE])
@@ -265,7 +267,7 @@ class KeptLine:
         if member.behind and member.held is not None and member.held.revisions.cells:
             return now
         due = [] if member.calls else [self._used + 1000 * times.idle]
-        if member.lease >= 1000 * times.poll:  # a shorter lease is renewed by the thread that writes
+        if member.lease >= 1000 * times.poll:  # a shorter lease is renewed by the threads that write
             due.append(self._renewal)
             if member.calls or member.behind or self._used >= self._looked:
                 due.append(self._looked + 1000 * times.poll)
@@ -306,10 +308,10 @@ class KeptLine:
             self.lose_lease()
 
     def leave(self, store: Store) -> None:
-        """Deletes the line. A line that lists calls is put at rest instead.
+        """Deletes the line. If the line lists calls, it is put at rest instead.
 
         Raises:
-            HbmodelError: the store failed; the line ends by itself.
+            HbmodelError: the store failed. The line then ends with its lease.
         """
         if self.member.held is None or self._troubled:
             return
@@ -334,5 +336,5 @@ class KeptLine:
 
 
 def _same(one: Mapping[bytes, Cell], other: Mapping[bytes, Cell]) -> bool:
-    """Whether the cells of two readings have the same values."""
+    """Whether the cells of two reads have the same values."""
     return one.keys() == other.keys() and all(cell.value == other[column].value for column, cell in one.items())

@@ -1,8 +1,8 @@
-"""Waits for the programs whose reads or writes may still follow an earlier state of the registry.
+"""Waits for programs that may still read or write according to an earlier state of the registry.
 
-Readers learn of a new state when their leases of the earlier one end. Writers are on the writers' roll: a change waits
-only for the writers whose writes may still follow an earlier state. If programs of an older version, which are not on
-the roll, may write the table, a change waits for the lease and the longest call together.
+Readers notice a new state when their leases of the earlier state end. Writers are on the writers' roll, so a change
+waits only for those writers that may still follow an earlier state. If the table may be written by programs with an
+older version, which are not on the roll, a change waits for the sum of the lease and the longest call.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.registry.roll_lines import RollLines, revision_of
 
 Awaited = Literal["readers", "writers"]
-"""The programs that a change waits for: sessions that may still read under an earlier state, until their leases end, or
-all programs that may still write under an earlier state.
+"""The programs for which a change waits. `readers` are sessions that may read according to an earlier state until their
+leases end. `writers` are all programs that may still write according to an earlier state.
 """
 
 Waited = Callable[[float, Awaited, Sequence[str]], None]
-"""A function that waits for a part of the seconds that are left. It receives these seconds, the kind of programs to
-wait for, and descriptions of the writers, if they are known. When it returns, the registry is read again.
+"""A function that waits for a part of the time that is left. It is called with the seconds that are left, the kind of
+programs for which the change waits, and descriptions of the writers, if they are known. When it returns, the registry
+is read again.
 """
 
 
 @frozen
 class Drain:
-    """How long sessions that still know an earlier state of the registry may continue to read and write under it.
+    """How long sessions may still read and write according to an earlier state of the registry.
 
     Attributes:
-        lease: longest lease of any session of the table, in seconds.
-        longest_call: how long a call to HBase may live, in seconds (the gateway's `hbase.client.operation.timeout`).
+        lease: the longest lease of any session that uses the table, in seconds.
+        longest_call: the maximum duration of a call to HBase, in seconds (the gateway's
+            `hbase.client.operation.timeout`).
         clock_bound: how far the clocks of two servers may differ, in seconds.
     """
 
@@ -45,12 +47,12 @@ class Drain:
 
     @property
     def read(self) -> int:
-        """How long it takes at most until every session has noticed a change, in ms."""
+        """The maximum time until every session has noticed a change, in ms."""
         return round(self.lease * 1000) + 1
 
     @property
     def written(self) -> int:
-        """How long it takes at most until no call that follows the earlier state can take effect any more, in ms."""
+        """The maximum time until no call that follows the earlier state can take effect any more, in ms."""
         return round((self.lease + self.longest_call) * 1000) + 1
 
     @property
@@ -64,7 +66,7 @@ class OtherPrograms:
     """The programs that use the tables of a store.
 
     Attributes:
-        drain: how long programs may act on an earlier state.
+        drain: how long programs may follow an earlier state.
         wait: waits for a part of the time that is left.
     """
 
@@ -74,13 +76,13 @@ class OtherPrograms:
     wait: Waited
 
     def have_read(self, since: int, now: int) -> bool:
-        """Whether no session can still read under the state before `since`; if one can, waits for a part of the time
-        that is left.
+        """Whether no session can still read according to the state before `since`. If one can, waits for a part of the
+        time that is left.
         """
         return self._over(since, self.drain.read, now, "readers")
 
     def have_written(self, row: bytes, registration: Registration, cell: bytes, since: int, now: int) -> bool:
-        """Whether no program can still write under the state before a change; waits a moment if one can.
+        """Whether no program can still write according to the state before a change. If one can, waits a moment.
 
         Args:
             registration: the registration in the row, read after the change.
@@ -111,7 +113,7 @@ class OtherPrograms:
         return self.store.capabilities.gated_writes
 
     def _listed(self, row: bytes, registration: Registration, now: int) -> bool:
-        """Whether every program that can still write under an earlier state is on the roll."""
+        """Whether all programs that can still write according to an earlier state are on the roll."""
         if registration.listed is None:
             self.registry.mark_listed(row)
             return False

@@ -1,9 +1,9 @@
-"""The writers' roll as this program keeps it: its lines for all tables that it writes through one store, and the thread
-that renews them.
+"""The lines of this program on the writers' roll, for all tables that it writes through one store, and the thread that
+renews them.
 
 A program puts itself on the roll before it writes. While it is on the roll, a thread renews its lines, reads the
-registry every few seconds, and puts a line at rest soon after the last call. The thread ends with the last line. When
-the program ends, its lines are deleted.
+registry every few seconds, and puts a line at rest soon after the last call. The thread ends when there are no more
+lines. When the program ends, its lines are deleted.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def this_program() -> Writer:
 class WritersRoll:
     """The lines of this program, for all tables that it writes through one store.
 
-    Thread-safe. In a forked child the roll begins without lines: the lines remain the parent's.
+    Thread-safe. A forked child begins without lines, because the existing lines belong to the parent.
 
     Args:
         lease: the lease of the lines, in ms.
-        longest_call: how long a call may live, in ms.
+        longest_call: the maximum duration of a call, in ms.
         offset: the offset of the server's clock; it is learned from the first put of a line.
         running: the clock that measures leases, in ms.
     """
@@ -103,7 +103,7 @@ class WritersRoll:
             return self._lines.setdefault((registry, row), kept_line)
 
     def calls(self, store: Store, registry: str, rows: Iterable[bytes]) -> Calls:
-        """Counts, until the end of a `with` block, a call that relies on the state of these rows of the registry."""
+        """A context manager that counts a call which relies on the state of these rows of the registry."""
         return Calls(self, store, registry, rows)
 
     # --- the thread ---------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class WritersRoll:
                     continue
             try:
                 line.keep()
-            except Exception as error:  # catches any error: if the thread ended, no line would be kept
+            except Exception as error:  # every error is caught, because if the thread ended, no line would be renewed
                 if not isinstance(error, StoreClosed):
                     log.warning("a line on the writers' roll could not be kept: %s", error)
                 line.lose()
@@ -144,10 +144,11 @@ class WritersRoll:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def end(self, store: Store | None = None) -> None:
-        """Takes this program off the roll, until it writes again. Lines that cannot be deleted end with their leases.
+        """Takes this program off the roll until it writes again. Lines that cannot be deleted end with their leases.
 
         Args:
-            store: the store through which lines are deleted; None: each line through the store that keeps it.
+            store: the store through which lines are deleted. With None, each line is deleted through the store that
+                keeps it.
         """
         if self._pid != os.getpid():
             return
@@ -155,7 +156,7 @@ class WritersRoll:
             self._ended = True
             self._changed.notify_all()
             lines, keeper = [*self._lines.values()], self._keeper
-        failed: list[Store] = []  # after one failure, the store's other lines would wait as long and fail too
+        failed: list[Store] = []  # after one failure, the other lines of this store would take as long and fail as well
         for line in lines:
             through = line.store if store is None else store
             if any(through is each for each in failed):
@@ -170,8 +171,8 @@ class WritersRoll:
         self._begin()
 
     def _end_with_the_program(self, last: bool) -> None:
-        """Arranges that the roll ends with the program, or before one of its stores is closed if that store announces
-        its close. If `last` is false, undoes that.
+        """Registers the end of the roll for the end of the program, and for the close of each of its stores that
+        announces it. If `last` is False, undoes this.
         """
         if last and self._at_exit is None:
             self._at_exit = weakref.finalize(self, _end_at_exit, weakref.ref(self))
@@ -185,8 +186,8 @@ class WritersRoll:
 
 
 class Calls:
-    """A context manager that counts a call as in progress in the program's lines for some rows of the registry, on
-    whose state the call relies. The call counts from `begin` to the end of the block.
+    """A context manager that counts a call as in progress. It is counted in the program's lines for the rows of the
+    registry on whose state the call relies, from `begin` until the end of the block.
 
     Args:
         store: the store through which missing leases are taken.
@@ -197,7 +198,7 @@ class Calls:
         self._begun: list[tuple[KeptLine, Revisions]] = []
 
     def begin(self) -> None:
-        """Counts the call from here on, in each line in which it is not counted yet."""
+        """Starts to count the call in each line in which it is not counted yet."""
         while self._waiting:
             line = self._roll.line(self._store, self._registry, self._waiting[0])
             revisions = line.began(self._store)
@@ -212,7 +213,7 @@ class Calls:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._waiting.clear()
-        if self._pid == os.getpid():  # otherwise this object is a forked child's copy
+        if self._pid == os.getpid():  # otherwise this object is the copy of a forked child
             for line, revisions in self._begun:
                 line.ended(revisions, error)
 
@@ -220,7 +221,7 @@ class Calls:
 def _end_at_exit(roll: weakref.ref[WritersRoll]) -> None:
     """Ends a roll that is still alive when the program exits.
 
-    If the roll was freed earlier, the weak reference is dead and nothing is done.
+    If the roll was freed earlier, this does nothing.
     """
     if (writers_roll := roll()) is not None:
         writers_roll.end()
