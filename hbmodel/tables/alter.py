@@ -169,8 +169,8 @@ def _check(differences: Diff, lossy: bool) -> None:
     if refused:
         raise SchemaMismatch(
             "The live tables cannot be altered to what the models declare: declare what is live, as `differences` "
-            "lists it, or use a new "
-            "table.",
+            "lists it; declare a changed column under another name and alias, and a changed index under another name; "
+            "or use a new table.",
             differences=refused,
         )
     losing = [str(difference) for difference in differences if difference.effect == "lossy"]

@@ -785,3 +785,21 @@ def test_a_page_goes_on_exactly_behind_its_position(data: st.DataObject) -> None
     for key in keys:
         behind = made.row_place(key) < place if made.backwards else made.row_place(key) > place
         assert any(key in r for bucket in rest for r in bucket.ranges) == behind
+
+
+def test_an_order_that_another_key_would_give_is_named() -> None:
+    """The condition bounds the table's key, but only the index gives the order."""
+
+    @hb.model(table="invoices", family="d")
+    class Invoice:
+        customer: hb.Key[int] = hb.key()
+        number: hb.Key[int] = hb.key()
+        due: hb.Column[int] = hb.column("d")
+        by_due = hb.index("due")
+
+    with pytest.raises(hb.FullScanRefused, match="In this order") as caught:
+        planned(query(Invoice, Invoice.customer == 1).order_by(Invoice.due.desc()))
+    assert (caught.value.path, caught.value.fields) == ("by_due", ["due"])
+    with pytest.raises(hb.FullScanRefused, match="read the whole table: add a condition") as caught:
+        planned(query(Invoice).order_by(Invoice.due.desc()))
+    planned(query(Invoice).order_by(Invoice.due.desc()).limit(20))

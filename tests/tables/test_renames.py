@@ -366,3 +366,105 @@ def test_two_fields_cannot_have_had_one_name() -> None:
                 "x": (hb.Column[int], hb.column("x")),
             },
         )
+
+
+# --- columns that change their alias ----------------------------------------------------------------------------------
+
+
+def noted(table: str, **columns: tuple[Any, Any]) -> type[Any]:
+    """A model with a key, a column, and some others."""
+    return declare(table, {"id": (hb.Key[int], hb.key()), "kind": (hb.Column[str], hb.column("k")), **columns})
+
+
+TEXT = hb.Column[str]
+
+
+@pytest.fixture
+def store() -> Iterator[hb.Store]:
+    with hb.connect("memory:") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("stored", "declared", "hint"),
+    [
+        ({"note": (TEXT, hb.column("n"))}, {"note": (TEXT, hb.column("note"))}, 'hb.column("n")'),
+        ({"note": (TEXT, hb.column("n"))}, {"note": (TEXT, hb.column("note", default=""))}, 'hb.column("n")'),
+        (
+            {"memo": (TEXT, hb.column(default=""))},
+            {"remark": (TEXT, hb.column(default="", renamed_from="memo"))},
+            'hb.column("memo", renamed_from="memo")',
+        ),
+        (
+            {"memo": (TEXT, hb.column("m"))},
+            {"remark": (hb.Column[int], hb.column("r", renamed_from="memo"))},
+            'hb.column("m", renamed_from="memo")',
+        ),
+    ],
+)
+def test_a_field_whose_values_are_in_another_column_is_refused(
+    store: hb.Store, stored: dict[str, Any], declared: dict[str, Any], hint: str
+) -> None:
+    """With its new alias, reads would not find its values, and `insert` would take stored rows for absent ones."""
+    table = f"moved-{uuid4().hex[:10]}"
+    before, after = noted(table, **stored), noted(table, **declared)
+    hb.create_tables(store, before)
+    (name,) = stored
+    with hb.Session(store) as session:
+        session.add(before(id=1, kind="a", **{name: "kept"}))
+    assert [each.effect for each in hb.diff(store, after, sample=0)] == ["refused"]
+    ((new_name, (hint_type, _)),) = declared.items()
+    value = 5 if hint_type == hb.Column[int] else "x"
+    for refused in (
+        lambda: hb.create_tables(store, after),
+        lambda: hb.alter(store, after),
+        lambda: hb.alter(store, after, drop=True),
+        lambda: hb.Session(store).get(after, id=1),
+        lambda: hb.Session(store).insert(after(id=1, kind="b", **{new_name: value})),
+    ):
+        with pytest.raises(hb.SchemaMismatch) as caught:
+            refused()
+        assert hint in str(caught.value)
+    assert getattr(hb.Session(store).get(before, id=1), name) == "kept"
+
+
+def test_a_column_with_another_codec_is_replaced_under_the_same_name(store: hb.Store) -> None:
+    """The old column may stay declared under another name until its values are moved."""
+    table = f"replaced-{uuid4().hex[:10]}"
+    before = noted(table, price=(hb.Column[int], hb.column("p", hb.UInt32)))
+    text = (TEXT, hb.column("q", default=""))
+    after = noted(table, price=text)
+    both = noted(table, cents=(hb.Column[int], hb.column("p", hb.UInt32, renamed_from="price")), price=text)
+    hb.create_tables(store, before)
+    with hb.Session(store) as session:
+        session.add(before(id=1, kind="a", price=250))
+    (new,) = hb.diff(store, after, sample=0)
+    assert (new.effect, "d:p" in str(new.why)) == ("safe", True)
+    hb.create_tables(store, both)
+    with hb.Session(store) as session:
+        for each in session.query(both).allow_full_scan():
+            session.update(each, price=f"{each.cents / 100:.2f}")
+    assert not hb.diff(store, after, sample=0)
+    assert hb.Session(store).get(after, id=1).price == "2.50"
+
+
+def test_fields_that_exchange_their_aliases_are_not_moved(store: hb.Store) -> None:
+    """Both columns are declared, so it is a change of names, which is ambiguous."""
+    table = f"exchanged-{uuid4().hex[:10]}"
+    before = noted(table, a=(TEXT, hb.column("a")), b=(TEXT, hb.column("b")))
+    after = noted(table, a=(TEXT, hb.column("b")), b=(TEXT, hb.column("a")))
+    hb.create_tables(store, before)
+    with pytest.raises(hb.SchemaMismatch, match="renamed_from"):
+        hb.create_tables(store, after)
+
+
+def test_the_alias_of_an_external_column_may_be_corrected(store: hb.Store) -> None:
+    table = f"corrected-{uuid4().hex[:10]}"
+
+    def external(alias: str) -> type[Any]:
+        fields = {"id": (hb.Key[str], hb.key()), "note": (hb.Column[str | None], hb.column(alias, default=None))}
+        return declare(table, {**fields, "kind": (TEXT, hb.column("k"))}, external=True)
+
+    hb.create_tables(store, external("n"), create_external=True)
+    hb.create_tables(store, external("note"))
+    assert not hb.diff(store, external("note"))

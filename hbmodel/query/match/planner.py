@@ -155,11 +155,11 @@ def _check_scan(
     if built.full_scan:
         _mention_merging(terms, merging)
         _mention_unreadable(terms, readable)
+        _mention_order(terms, readable, built.path)
         raise FullScanRefused(
             "The query would read the whole table: add a condition on the leading key fields of the table or an "
-            "index, or "
-            "call .allow_full_scan(). first(), last() and limit() need neither if the key ranges alone decide "
-            "every condition.",
+            "index, or call .allow_full_scan(). first(), last(), limit(n), and limit(n).page(size), need neither if "
+            "the key ranges alone decide every condition.",
             table=schema.table,
             path=built.path.name,
             leading=built.path.layout.names[0],
@@ -243,6 +243,22 @@ def _mention_unreadable(terms: QueryTerms, readable: Sequence[Index]) -> None:
                 _UNBUILT,
                 table=schema.table, index=index.name,
             )  # fmt: skip
+
+
+def _mention_order(terms: QueryTerms, readable: Sequence[Index], chosen: Path) -> None:
+    """Raises `FullScanRefused` if conditions bound the key of a path that does not give the order of the query."""
+    schema, parts = terms.schema, conjuncts(terms.predicate)
+    for path in paths_of(schema, readable) if terms.ordering else ():
+        matched = _match(path, parts, schema)
+        if matched is not None and not matched.open:
+            raise FullScanRefused(
+                "In this order, the query would read the whole table or index: its conditions bound another key. Leave "
+                "out order_by() and sort the items, declare an index on the fields of the conditions followed by those "
+                "of the order, or call .allow_full_scan().",
+                table=schema.table,
+                path=chosen.name,
+                fields=[part.field.name for part in terms.ordering],
+            )
 
 
 def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:

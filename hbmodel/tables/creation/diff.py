@@ -35,6 +35,7 @@ from hbmodel.tables.registry.registered_fields import (
     field_renames,
     layout_mismatches,
     match_indexes,
+    moved_columns,
     renamed_index,
     same_entries,
     specs_to_compare,
@@ -75,6 +76,10 @@ _LACKING = (
     "the column is required, and reading a row that lacks it raises IncompleteRow: give the column a default, and "
     "fill the rows before you "
     "make it required"
+)
+_REPLACES = (
+    "a new column: reads do not find the values that this field has in a column with another codec, which the model "
+    "does not declare:"
 )
 _UNREGISTERED = (
     "the registry does not know the index table, nor its primary table: name the registry in which they are "
@@ -420,8 +425,9 @@ def _compare_entry(
         )
         return
     renames = field_renames(schema, entry.layout)
+    moved = {each.what: each.hint for each in moved_columns(schema, entry.layout)}
     for subject, declared, live in layout_mismatches(schema, entry.layout, SAFE):
-        why = (
+        why = moved.get(subject) or (
             f"{_MISREAD}; if a field was renamed, say renamed_from=..."
             if any(r.how == "ambiguous" for r in renames)
             else _FORGET
@@ -435,9 +441,12 @@ def _compare_entry(
             yield Difference(schema.table, "rename", rename.what, rename.declared, rename.live, why=_SAME_BYTES)
     yield from _compare_names(schema, entry)
     known = entry.layout.get("columns", {})
+    moved_places = {each.declared for each in moved_columns(schema, entry.layout)}
     for column, spec in schema.layout_spec["columns"].items():
-        if column not in known:
-            yield Difference(schema.table, "column", f"column {column}", spec, None)
+        if column not in known and column not in moved_places:
+            yield Difference(
+                schema.table, "column", f"column {column}", spec, None, why=_replaces(schema, spec["name"], known)
+            )
     for change in member_changes(schema.layout_spec, entry.layout):
         subject = f"{'' if change.place.startswith('key ') else 'column '}{change.place} member {change.member}"
         if change.declared:
@@ -447,6 +456,14 @@ def _compare_entry(
     for state in match_indexes(schema, entry).unknown:
         why = UNDECLARED
         yield Difference(schema.table, "index", f"index {state.name}", None, dict(state.spec), "left", why)
+
+
+def _replaces(schema: TableSchema, name: str, known: Mapping[str, Any]) -> str | None:
+    """What to know about a new column, if the registry has its field in another column that the model lacks."""
+    for column, spec in known.items():
+        if spec["name"] == name and column not in schema.layout_spec["columns"]:
+            return f"{_REPLACES} {column}"
+    return None
 
 
 def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Difference]:

@@ -57,6 +57,38 @@ class Rename:
 
 
 @frozen
+class MovedColumn:
+    """A field that is declared in another column than the registry has it in, so that reads would miss its values.
+
+    Attributes:
+        field: the declared name.
+        live_name: the registered name.
+        declared: the declared column, such as `d:amount`.
+        live: the registered column; the model does not declare it.
+    """
+
+    field: str
+    live_name: str
+    declared: str
+    live: str
+
+    @property
+    def what(self) -> str:
+        """The subject of the difference."""
+        return f"column of {self.field}"
+
+    @property
+    def hint(self) -> str:
+        """What to declare instead."""
+        alias = self.live.partition(":")[2]
+        renamed = "" if self.field == self.live_name else f', renamed_from="{self.live_name}"'
+        return (
+            f'{self.field}: its values are in {self.live}: say hb.column("{alias}"{renamed}). If it is a new column, '
+            "give the field another name"
+        )
+
+
+@frozen
 class MatchedIndexes:
     """The declared indexes of a model, compared with its registered indexes.
 
@@ -128,6 +160,26 @@ def _column_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[
         yield Rename(f"column {place}", place, names[0], field.name, how)
 
 
+def moved_columns(schema: TableSchema, layout: Mapping[str, Any]) -> list[MovedColumn]:
+    """The fields whose values are stored in another column, which the model does not declare: those that say so with
+    `renamed_from=`, and those with the name and the codec of a registered column.
+
+    A registered column with another codec was probably replaced on purpose. The layout of an external table was
+    declared here, and may be corrected.
+    """
+    columns, declared = layout.get("columns", {}), jsonable(schema.layout_spec["columns"])
+    said = {field.column.decode("latin-1"): field.renamed_from for field in schema.columns}
+    moved: list[MovedColumn] = []
+    for place, spec in declared.items():
+        if place in columns:
+            continue
+        for live_place, live in columns.items():
+            same = live["name"] == spec["name"] and not schema.external and _nameless(live) == _nameless(spec)
+            if live_place not in declared and (same or said.get(place) in names_at(layout, live_place)):
+                moved.append(MovedColumn(spec["name"], live["name"], place, live_place))
+    return moved
+
+
 def _nameless(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in spec.items() if name != "name"}
 
@@ -178,15 +230,18 @@ def layout_mismatches(
     """
     renames = field_renames(schema, layout)
     mismatches = compare_layouts(as_registered_names(schema, layout, [r for r in renames if r.how in hows]), layout)
+    mismatches += [(moved.what, moved.declared, moved.live) for moved in moved_columns(schema, layout)]
     return mismatches + [
         (r.what, r.declared, r.live) for r in renames if r.how == "ambiguous" and not r.place.startswith("key ")
     ]
 
 
-def rename_hints(renames: Sequence[Rename]) -> list[str]:
-    """Hints for renames that the declaration does not mention: the option to declare, or the function to call."""
-    lines: list[str] = []
-    for rename in renames:
+def rename_hints(schema: TableSchema, layout: Mapping[str, Any]) -> list[str]:
+    """Hints for renames that the declaration does not mention, and for columns with another alias: what to declare, or
+    the function to call.
+    """
+    lines = [moved.hint for moved in moved_columns(schema, layout)]
+    for rename in field_renames(schema, layout):
         is_key = rename.place.startswith("key ")
         say = (
             f"if it was called {rename.live} before, say "
@@ -350,7 +405,7 @@ def check_layout(schema: TableSchema, registration: Registration) -> None:
             _EXTERNAL if schema.external else _LIVE,
             table=schema.table,
             differences=differences,
-            renames=rename_hints(field_renames(schema, registration.layout)) or None,
+            renames=rename_hints(schema, registration.layout) or None,
         )
 
 
