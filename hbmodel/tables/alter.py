@@ -31,8 +31,8 @@ class Alteration:
 
     Attributes:
         applied: the differences that it removed.
-        left: the differences that it leaves: live regions, indexes to be built, and live indexes that the models do not
-            declare.
+        left: the differences that it left: regions of live tables, indexes to be built, and live indexes that the
+            models do not declare.
         dropped: the tables of dropped indexes.
     """
 
@@ -69,31 +69,33 @@ def alter(
     progress: Report | None = None,
     registry: str = REGISTRY_TABLE,
 ) -> Alteration:
-    """Changes live tables to what models declare: creates tables, adds families, changes options, registers the rest.
+    """Changes live tables to what models declare. It creates tables, adds families, changes options of families, and
+    registers everything else.
 
-    A field or an index with another name and the same bytes is renamed in the registry. If several renames are
-    possible, the model decides with `renamed_from=`. A new index on existing rows is registered as absent:
-    `build_index` builds it. Repeating the call finishes what a crash interrupted. Programs with older models continue
-    to work during the call, because everything that these models declare is kept.
+    If a field or an index has a new name but the same bytes, it is renamed in the registry. If several renames are
+    possible, the model must choose one with `renamed_from=`. A new index on existing rows is registered as absent, and
+    `build_index` builds it. After a crash, repeating the call completes the changes. Programs with older models
+    continue to work during the call, because everything that these models declare is kept.
 
     Args:
         store: the store that holds the tables.
         models: the models that declare them.
-        splits: for tables that are created, as for `create_tables`; for live tables differences are only reported.
+        splits: as for `create_tables`, for tables that are created. For live tables, differences in the regions are
+            only reported.
         lossy: also apply changes that lose data: a shorter TTL, fewer versions.
         drop: also drop the indexes that the models do not declare, as `drop_index` does. Programs that still declare
-            such an index first stop to query it, then to write it; then its table is dropped. The models' own writes
-            wait only for the first of these steps, one lease. The registry also forgets the members of enumerations
-            that the models do not have.
-        times: the times on which all programs that use the tables agree; only dropping an index waits.
+            such an index first stop reading it and then stop writing it; after that, its table is dropped. Programs
+            with these models can write again after the first step, which takes one lease. The registry also forgets the
+            members of enumerations that the models do not have.
+        times: the times on which all programs that use the tables agree. The call waits only if an index is dropped.
         progress: called with an `IndexProgress` while the call waits.
         registry: name of the registry table.
 
     Raises:
         SchemaMismatch: a difference cannot be changed (key layout, salt, codecs, a live index), or would lose data;
             `differences` gives the reasons. Nothing was changed.
-        CapabilityError: the store does not support it; nothing was changed, and `shell` has the lines for HBase's own
-            shell.
+        CapabilityError: the store does not support a change. Nothing was changed, and `shell` contains the commands for
+            HBase's shell.
     """
     check_times(times)
     check_work(progress=progress)
@@ -142,9 +144,9 @@ def alter(
 def _drop_undeclared(
     store: Store, catalog: Registry, schema: TableSchema, times: IndexTimes, progress: Report | None
 ) -> list[str]:
-    """Drops the indexes that a model does not declare, all at the same time; returns the deleted tables.
+    """Drops all indexes that a model does not declare, at the same time. Returns the deleted tables.
 
-    This includes indexes of which only the table remains after a killed call.
+    This includes indexes of which a killed call has left only the table.
     """
     registration = None if catalog.table not in store.tables() else catalog.read(schema)
     if registration is None:
@@ -183,12 +185,12 @@ def _check(differences: Diff, lossy: bool) -> None:
 def _add(store: Store, change: _FamilyChange) -> None:
     try:
         store.add_family(change.table, change.family)
-    except FamilyExists:  # another program was faster; perhaps with other options
+    except FamilyExists:  # another program was faster, perhaps with different options
         store.modify_family(change.table, change.family)
 
 
 def _family_changes(found_differences: Iterable[Difference], primary_tables: set[str]) -> Sequence[_FamilyChange]:
-    """The changes of families, in an order in which index entries never expire before their rows, even after a crash
+    """The changes of families, in an order that keeps index entries from expiring before their rows, even after a crash
     between two changes.
     """
     options: dict[tuple[str, str], list[Difference]] = {}
@@ -197,7 +199,7 @@ def _family_changes(found_differences: Iterable[Difference], primary_tables: set
         if difference.effect == "left":
             continue
         if difference.kind == "family":
-            # the cells of a new family may live longer than the entries did before
+            # the cells of a new family may live longer than the existing entries
             changes.append(_FamilyChange(difference.table, difference.declared, True, 3))
         elif difference.kind == "option" and difference.family is not None:
             options.setdefault((difference.table, difference.family), []).append(difference)

@@ -49,19 +49,20 @@ def plan(
 ) -> Plan:
     """Chooses a path and turns the query into gets or scans of it.
 
-    A whole primary key is read by a get. Otherwise the path with the most fixed leading fields wins. Among several such
-    paths, a path is preferred if its next field is bounded, or if it is an index that contains only some rows. Next, a
-    path loses if the query bounds its next field but the bytes of the key cannot express the bound. A tie goes to the
-    primary table, then to an index that contains only some rows, then to the index declared first.
+    If the whole primary key is fixed, rows are read by a get. Otherwise the path with the most fixed leading fields is
+    chosen. Among several such paths, those whose next field is bounded, and indexes that contain only some rows, are
+    preferred. After that, paths for which the query bounds the next field, but the bytes of the key cannot express the
+    bound, come last. If there are still several paths, the primary table is preferred, then an index that contains only
+    some rows, then the index that is declared first.
 
     Args:
         terms: the terms of the query to plan.
-        readable: indexes that may be read, with their live tables.
+        readable: the indexes that may be read, with the names of their live tables.
         indexed: whether rows have system cells.
-        adopting: whether rows without system cells exist too.
+        adopting: whether there are also rows without system cells.
         path_name: the path to take, as a continuation token names it; None to choose one.
         each: fields whose values will be read separately. The query must fix them, and they must be leading fields of
-            the path's key. When the order of a path is checked, each of these fields counts as fixed to one value.
+            the path's key. For the order of the path, each of these fields counts as fixed to one value.
 
     Raises:
         UnknownIndex, IndexUnavailable: `use_index` names an index that does not exist or cannot be read yet.
@@ -75,7 +76,7 @@ def plan(
     if key is not None:
         known: PlanShape | None = schema.compiled.get(key)
         if known is not None:
-            with suppress(QueryError):  # the bytes of the key cannot express the bounds of this query
+            with suppress(QueryError):  # the bytes of the key cannot express the bounds of this query's values
                 return _build(terms, known.path, known.match(parts), known.way, indexed, adopting)
     wanted = terms.index_name if path_name is None else path_name
     paths = paths_of(schema, readable)
@@ -121,7 +122,8 @@ def plan(
     built = _build(terms, path, path_match, way, indexed, adopting, each)
     if not terms.full_scan and built.buckets:
         _check_scan(terms, built, readable, merging)
-    # the values may decide whether the bytes of a key can express bounds, and then another path wins
+    # whether the bytes of a key can express bounds may depend on the values; with other values, another path may be
+    # chosen
     bounded = not any(candidate.unordered for _, _, candidate, _ in candidates)
     if key is not None and bounded and built.buckets:
         shape = shape_of(path, way, path_match, parts)
@@ -167,7 +169,9 @@ def _check_scan(
 
 
 def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> KeyConditions | None:
-    """How the conditions match the path's key; None for an index that may lack entries of rows that satisfy them."""
+    """Matches the conditions with the path's key. None if the path is an index that may lack entries of rows that
+    satisfy them.
+    """
     met = fit(path.index, predicates)
     if met is None:
         return None
@@ -185,7 +189,9 @@ def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> 
 
 
 def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequence[Predicate]) -> None:
-    """Raises `QueryError` if the only path that the query may read is an index that may lack entries of its rows."""
+    """Raises `QueryError` if the query may read only one path, and this is an index that may lack entries of the
+    query's rows.
+    """
     if len(paths) == 1 and (missing := misfit(paths[0].index, predicates)) is not None:
         raise QueryError(
             "The index has entries for only some rows, and the query may match others: repeat the condition of the "
@@ -197,7 +203,9 @@ def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequ
 
 
 def _mixed(layout: KeyLayout, each: Set[str]) -> str | None:
-    """A field among these for which the keys of one value may lie between the keys of another value, or None."""
+    """One of these fields, if the keys with one of its values may lie between the keys with another value; otherwise
+    None.
+    """
     return next((f.name for f in layout.fields if f.name in each and not f.codec.delimited), None)
 
 
@@ -271,7 +279,7 @@ def _named(schema: TableSchema, paths: Sequence[Path], wanted: str) -> Path:
 
 
 def _mention_none(terms: QueryTerms, ways: Sequence[tuple[KeyLayout, KeyConditions]], never_none: Set[str]) -> None:
-    """Raises `OrderNotAvailable` if a path gives the order of all values, but puts None at the wrong end."""
+    """Raises `OrderNotAvailable` if a path has the required order of values, but has None at the wrong end."""
     wrong = [part.field.name for part in terms.ordering if part.field.nullable and part.field.name not in never_none]
     if wrong and any(
         direction(layout, matched, terms.ordering, never_none | set(wrong)) is not None for layout, matched in ways
@@ -293,7 +301,9 @@ def _never_none(parts: Sequence[Predicate]) -> Set[str]:
 
 
 def _scans_to_merge(path: Path, matched: KeyConditions, way: Direction, each: Set[str] = frozenset()) -> int:
-    """How many scans must be merged to give an order that the keys do not have; 0 if rows are read by their keys."""
+    """How many scans must be merged so that the items have an order that the keys do not have; 0 if rows are read by
+    their keys.
+    """
     if not way.merged or (path.index is None and matched.complete(path.layout)):
         return 0
     leading = path.layout.names[: way.merged[-1] + 1]
@@ -302,7 +312,7 @@ def _scans_to_merge(path: Path, matched: KeyConditions, way: Direction, each: Se
 
 
 def _mention_merging(terms: QueryTerms, ways: Sequence[tuple[Path, KeyConditions, Direction]]) -> None:
-    """Raises `QueryError` if a path could give the order only by merging too many scans."""
+    """Raises `QueryError` if there are paths that have the required order only if too many scans are merged."""
     for path, matched, way in ways:
         raise QueryError(
             "The order needs a merge of more scans than are allowed, one for each combination of values and salt "
@@ -349,12 +359,13 @@ def _build(
         check_kept(reader)
     read = matched
     if each and path.index is None and order is None and matched.pieces is None and not matched.complete(path.layout):
-        # The ranges of each value are computed when the value is read; here the ranges of one value represent all.
+        # The ranges for each value are computed when the value is read. Here the ranges for one value stand for all of
+        # them.
         fixed = zip(matched.fixed(path.layout), matched.parts, strict=True)
         read = evolve(matched, parts=[values[:1] if name in each else values for name, values in fixed])
     buckets, rows = buckets_and_rows(schema, path, read, columns, backwards, order)
-    # Under a random salt, the newest of several rows with the same key decides, so the server must not drop rows by
-    # their values.
+    # Under a random salt, only the newest of several rows with the same key counts, so the server must not drop rows
+    # because of their values.
     by_key = [p for p in residual if all(field.is_key for field in p.fields())]
     pushed = by_key if path.salt.random else residual
     if path.index is not None:
@@ -373,7 +384,8 @@ def _build(
         backwards=backwards,
         reader=reader,
         filter=None if rows is not None else server,
-        # Entries in the key ranges of an index satisfy conditions that their rows may not: the row decides (rule 5).
+        # An entry in the key ranges of an index satisfies the conditions even if its row does not. The row decides
+        # (rule 5).
         residual=every if path.index is not None else residual,
         rows=rows,
         match=matched,

@@ -112,9 +112,9 @@ class Difference:
         what: what differs, such as `family d ttl`.
         declared: what the model declares; None if it declares nothing.
         live: what the store has; None if it has nothing.
-        effect: what `alter` does: `safe`, it applies the declaration; `lossy`, it does so only with `lossy=True`;
-            `left`, it leaves the difference; `refused`, it refuses to change anything.
-        why: the reason if it is not safe, or what to know if it is.
+        effect: what `alter` does. `safe`: it applies the declaration. `lossy`: it does so only with `lossy=True`.
+            `left`: it leaves the difference. `refused`: it refuses to change anything.
+        why: the reason why it is not safe; for a safe difference, a remark.
         family: the name of the column family, for a `family`, an `option` or a `column`.
         option: the name of the option; a setting of the family's configuration begins with `configuration.`.
     """
@@ -170,9 +170,9 @@ def _seconds(ttl: int | None) -> str:
 class Diff:
     """The differences between live tables and models; falsy if there are none.
 
-    Printed, it has one line for each difference. The first character says what `alter` does: `+` it creates this, `~`
-    it changes this, `-` it changes this only with `lossy=True`, `=` it leaves this. If any line has a `!`, it refuses
-    to change anything.
+    Its text has one line for each difference. The first character shows what `alter` does: with `+` it creates this,
+    with `~` it changes this, with `-` it changes this only with `lossy=True`, and with `=` it leaves this as it is. If
+    any line begins with `!`, `alter` refuses to change anything.
     """
 
     differences: Sequence[Difference]
@@ -199,25 +199,25 @@ def diff(
 ) -> Diff:
     """Compares live tables with what models declare, and changes nothing.
 
-    It reports missing tables and families, and compares the families' options (those that the model gives, and the TTL;
-    for an `external` model the TTL only if given), the registry's entry, and the indexes with their tables. Options
-    that the store cannot read are not compared: the Thrift1 gateway returns neither block sizes nor configurations.
+    It reports missing tables and families. It compares the options of families that the model sets, the TTL (for an
+    `external` model only if the model sets it), the registry's entry, and the indexes with their tables. Options that
+    the store cannot read are not compared: the Thrift1 gateway returns neither block sizes nor configurations.
 
     A sample of rows is searched for columns that no model declares, and for required columns that are missing. Tables
-    of `external` models are not searched, since they may hold any columns. Required columns are not looked for if
-    objects share rows.
+    of `external` models are not searched, since they may hold any columns. If objects share rows, missing required
+    columns are not searched.
 
     Args:
         store: the store that holds the tables.
         models: the models to compare, and sequences and dictionaries. The dictionaries that fields of models use are
             included.
-        splits: as for `create_tables`; if given, the live regions are compared with it too.
+        splits: as for `create_tables`. If it is given, the live regions are compared with it.
         registry: name of the registry table.
-        sample: about how many rows of each table are searched; 0 reads none.
+        sample: about how many rows of each table are searched; with 0, none are read.
 
     Raises:
         DeclarationError: no model was given, a strategy for splits does not suit its table, or the sample is not a
-            whole number of at least 0.
+            whole number from 0 on.
         SchemaMismatch: two of the models share a family or an index name.
     """
     check_store(store)
@@ -327,8 +327,8 @@ def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]
 def _unmapped_families(
     store: Store, table: DeclaredTable, catalog: Registry, existing: Collection[str]
 ) -> Iterator[Difference]:
-    """Families of a live table that belong neither to these models nor to registered ones: deletes leave the cells in
-    them.
+    """Families of a live table that belong to none of these or the registered models. Deletes of objects do not delete
+    cells in such families.
     """
     mapped = {family.name for family in table.families}
     live = [family.name for family in store.families(table.name) if family.name not in mapped]
@@ -347,8 +347,8 @@ def _unmapped_columns(
     entries: Mapping[TableSchema, Registration | None],
     sample: int,
 ) -> Iterator[Difference]:
-    """Columns in sampled rows that neither these nor other registered models declare, and required columns that are
-    missing.
+    """Columns in sampled rows that are declared neither by these models nor by other registered ones, and required
+    columns that are missing.
     """
     others = registered_others(catalog, table.schemas)
     if others is None:
@@ -467,8 +467,8 @@ def _replaces(schema: TableSchema, name: str, known: Mapping[str, Any]) -> str |
 
 
 def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Difference]:
-    """Indexes that have other names in the registry, ambiguous indexes, and indexes whose names belong to other
-    indexes.
+    """Differences for indexes that have other names in the registry, for ambiguous indexes, and for indexes whose names
+    belong to different indexes.
     """
     matched = match_indexes(schema, entry)
     for name, state in sorted(matched.states.items()):
@@ -509,8 +509,8 @@ def unbuilt(schema: TableSchema, name: str) -> Difference:
 
 
 def _other_entries(table: DeclaredTable, entry: Registration | None) -> Iterator[Difference]:
-    """A difference if the primary table does not exist and the registered index has other entries than the declared
-    one.
+    """A difference if the primary table does not exist, and the entries of the registered index differ from those of
+    the declared index.
     """
     index, schema = table.index, table.schemas[0]
     state = None if entry is None or index is None else state_of_index(schema, entry, index.name)

@@ -1,4 +1,5 @@
-"""Finds the registered fields and indexes that a model declares, even under other names, and compares them.
+"""Finds the registered fields and indexes that correspond to those of a model, even if their names differ, and compares
+them.
 
 A key field is identified by its place, a column by its family and qualifier, an index by its name and its entries. The
 registry keeps their earlier names, so that programs from before and after a rename use the same tables.
@@ -17,7 +18,9 @@ from hbmodel.tables.registry.layout_text import canonical_json, compare_layouts,
 from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
 
 How = Literal["said", "seen", "ambiguous"]
-"""The evidence for a rename: the declaration says it; the bytes allow no other rename; or the bytes allow several."""
+"""The evidence for a rename. `said`: it is declared. `seen`: the bytes allow no other rename. `ambiguous`: the bytes
+allow several renames.
+"""
 
 
 ALL_VERSIONED = (
@@ -42,11 +45,11 @@ SAFE: Sequence[How] = ("said", "seen")
 
 @frozen
 class Rename:
-    """A field that is registered under another name than it is declared with.
+    """A field whose registered name differs from the declared name.
 
     Attributes:
         what: `key field` or `column d:n`.
-        place: where its bytes are: `key 0`, or the column.
+        place: the place of its bytes, such as `key 0`, or the column.
     """
 
     what: str
@@ -97,7 +100,7 @@ class MatchedIndexes:
         undeclared: the registered indexes that the model does not declare.
         ambiguous: names of declared indexes that could be any of several registered ones.
         taken: the declared names that belong, or belonged, to a different registered index, each with that index. The
-            declared index itself is not registered, or is registered under another name.
+            declared index is either not registered, or is registered with a different name.
     """
 
     states: Mapping[str, IndexState]
@@ -115,13 +118,13 @@ class MatchedIndexes:
 
 
 def names_at(layout: Mapping[str, Any], place: str) -> list[str]:
-    """The names of a registered field: the current one, then the earlier ones."""
+    """The names of a registered field, the current name first and then the earlier names."""
     spec = layout["key"][int(place[4:])] if place.startswith("key ") else layout["columns"][place]
     return [spec["name"], *layout.get("was", {}).get(place, ())]
 
 
 def field_renames(schema: TableSchema, layout: Mapping[str, Any]) -> list[Rename]:
-    """The fields whose declared names the registry does not have."""
+    """The fields whose declared names the registry does not know."""
     return [*_key_renames(schema, layout), *_column_renames(schema, layout)]
 
 
@@ -201,7 +204,7 @@ def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames:
 
 
 def renamed_layout(layout: Mapping[str, Any], renames: Collection[Rename]) -> dict[str, Any]:
-    """A registered layout with new names for fields; the earlier names are kept in it."""
+    """A registered layout in which fields have new names; their earlier names are kept in it."""
     renamed: dict[str, Any] = {
         **layout,
         "key": [dict(spec) for spec in layout["key"]],
@@ -222,11 +225,11 @@ def renamed_layout(layout: Mapping[str, Any], renames: Collection[Rename]) -> di
 def layout_mismatches(
     schema: TableSchema, layout: Mapping[str, Any], hows: Sequence[How] = ("said",)
 ) -> list[tuple[str, Any, Any]]:
-    """The differences between the layouts of a model and of the registry: what differs, and the declared and the live
-    value.
+    """The differences between the layout of a model and the registered layout. For each: what differs, the declared
+    value, and the live value.
 
     Args:
-        hows: renames of key fields that are known in these ways do not count as differences.
+        hows: renames of key fields with this evidence do not count as differences.
     """
     renames = field_renames(schema, layout)
     mismatches = compare_layouts(as_registered_names(schema, layout, [r for r in renames if r.how in hows]), layout)
@@ -258,7 +261,7 @@ def rename_hints(schema: TableSchema, layout: Mapping[str, Any]) -> list[str]:
 
 
 def same_entries(index: Index, state: IndexState) -> bool:
-    """Whether a registered index has the entries of a declared one."""
+    """Whether a registered index has the same entries as a declared index."""
     stored = state.entry.get("stored")
     return (
         same_spec(index.spec, state.spec)
@@ -268,8 +271,8 @@ def same_entries(index: Index, state: IndexState) -> bool:
 
 
 def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The declared and the registered description of an index: with the names of fields, or with their places if only
-    these differ.
+    """The declared and the registered description of an index. They contain the names of fields; or the places of
+    fields, if only these differ.
     """
     declared, live = index.spec, state.spec
     if same_spec(declared, live) and not same_entries(index, state):
@@ -281,10 +284,10 @@ def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any]
 def match_indexes(schema: TableSchema, registration: Registration) -> MatchedIndexes:
     """Finds the registered index of each declared one.
 
-    This is an index that has a table and has, or has had, the declared name or the one in `renamed_from`; else the
-    only index with the same entries; else an index without a table whose cell has one of these names. An index without
-    a table has nothing to keep. So its cell is given to a declared index that has the cell's name, rather than to one
-    that gives it in `renamed_from`.
+    This is, first, an index that has a table and has, or has had, the declared name or the name in `renamed_from`. If
+    there is none, it is the only index with the same entries. If there is none, it is an index without a table whose
+    cell has one of these names. An index without a table has nothing to keep, so a declared index that has the name of
+    the cell takes precedence over one that has this name in `renamed_from`.
     """
     free = dict(registration.indexes)
     states: dict[str, IndexState] = {}
@@ -330,7 +333,7 @@ def match_indexes(schema: TableSchema, registration: Registration) -> MatchedInd
 def _taken(
     schema: TableSchema, registration: Registration, states: Mapping[str, IndexState]
 ) -> Iterator[tuple[str, IndexState]]:
-    """The declared names that could refer to two indexes, each with the index to which it does not refer."""
+    """The declared names that might refer to two indexes, each with the index to which it does not refer."""
     names = {state.cell: {state.name, *state.earlier_names} for state in registration.indexes.values() if state.tables}
     for name, state in states.items():
         if renamed_index(schema.indexes[name], state) is not None:
@@ -354,14 +357,14 @@ def _likeness(index: Index, state: IndexState) -> tuple[bool, ...]:
 
 
 def state_of_index(schema: TableSchema, registration: Registration, name: str) -> IndexState | None:
-    """The registry's state of an index. The name is the one in the model or, if the model has no such index, the one in
-    the registry.
+    """The state of an index in the registry. `name` is the name in the model or, if the model has no such index, in the
+    registry.
     """
     return match_indexes(schema, registration).states.get(name) if name in schema.indexes else registration.named(name)
 
 
 def renamed_index(index: Index, state: IndexState) -> Mapping[str, Any] | None:
-    """The changes to the registry's entry of an index that has a new name; None if the registry knows the name, or the
+    """The changes to the registry's entry of an index that has a new name. None if the registry knows the name, or the
     index has no table.
     """
     if not state.tables or index.name in {state.name, *state.earlier_names}:
@@ -381,7 +384,7 @@ def named_anew(index: Index, state: IndexState | None) -> dict[str, Any]:
 
 
 def generation_of(index: Index, state: IndexState | None, registration: Registration) -> int:
-    """How many tables an index of this name may have had; dropped indexes that had the name count too."""
+    """How many tables an index of this name may have had. Dropped indexes that had the name are counted as well."""
     before = [state.generation for state in registration.indexes.values() if index.name in state.dropped_names]
     return max([0 if state is None else state.generation, *before])
 
@@ -393,7 +396,7 @@ def check_layout(schema: TableSchema, registration: Registration) -> None:
     """Raises `SchemaMismatch` with every difference that would make the model misread or misplace rows."""
     mismatches = layout_mismatches(schema, registration.layout)
     differences = [difference_line(*difference) for difference in mismatches]
-    same_key = all(subject != "key" for subject, _, _ in mismatches)  # with another key, all indexes have other entries
+    same_key = all(subject != "key" for subject, _, _ in mismatches)  # with a different key, all entries differ
     matched = match_indexes(schema, registration)
     for name, state in sorted(matched.states.items()):
         index = schema.indexes[name]
