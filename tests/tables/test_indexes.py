@@ -803,6 +803,23 @@ def test_a_unique_index_is_built_while_programs_write(bed: Bed) -> None:
             session.commit()
 
 
+@pytest.mark.parametrize("bed", ["memory", HBASE[1]], indirect=True)
+def test_a_dry_run_finds_rows_that_share_a_value(bed: Bed) -> None:
+    """The same rows as the build, which must be changed before the index can be used."""
+    two = versioned()
+    hb.create_tables(bed.store, two.before)
+    session = open_session(bed.store)
+    notes = {"a": "x", "b": "y", "c": "x", "d": None, "e": None, "f": "x", "g": "z"}
+    session.add_all(two.before(name=name, topic="t", note=note) for name, note in notes.items())
+    session.commit()
+    hb.create_tables(bed.store, two.after)
+    dry = hb.indexes.build_index(bed.store, two.after, "by_note", dry_run=True, times=TIMES)
+    built = hb.indexes.build_index(bed.store, two.after, "by_note", times=TIMES)
+    assert (dry.duplicates, built.duplicates) == (2, 2)
+    assert {*dry.duplicated} == {*built.duplicated}
+    assert "rows whose value another row holds: 2" in str(dry)
+
+
 @pytest.mark.lengthy
 @pytest.mark.parametrize("bed", ["memory", HBASE[1]], indirect=True)
 def test_claims_are_checked_and_repaired(bed: Bed) -> None:

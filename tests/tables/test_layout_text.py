@@ -84,7 +84,7 @@ def test_differences_are_told_by_what_differs(name: str) -> None:
         if not (with_key and what.startswith("index"))
     ]
     assert (
-        "restore the declaration that `live` shows, give a changed column another qualifier, or" in caught.value.message
+        "restore the declaration that `live` shows, declare a changed column under another name" in caught.value.message
     )
     assert "with hb.migration.migrate()" in caught.value.message
     for what, live, declared in expected:

@@ -93,7 +93,11 @@ class _Structured(Codec[V]):
                 ) from None
             raise EncodingError("A structured value does not fit its declared type.", **_misfit(error)) from None
         if not exact:
-            raise EncodingError("A structured value would not be equal after a read, so it cannot be stored exactly.")
+            raise EncodingError(
+                "A structured value would not be equal after a read: give a value of the declared types, such as a set "
+                "for a set, not a list.",
+                found=type(value).__name__,
+            )
         return data
 
     def decode(self, data: bytes) -> V:

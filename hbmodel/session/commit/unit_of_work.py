@@ -470,7 +470,7 @@ def _in_doubt(batch: Batch) -> bool:
 
 _STOPPED = (
     "The commit stopped partway: the objects in `applied` are written, those in `pending` are not. Call commit() "
-    "again to finish."
+    "again to finish, once the cause in `reason` is gone; discard() drops the pending ones."
 )
 
 _IN_DOUBT = (

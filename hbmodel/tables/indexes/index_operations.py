@@ -62,7 +62,8 @@ def build_index(
         index: the name of the index, or the index as a model attribute.
         rows_per_second: maximum rate at which this call reads.
         bytes_per_second: the maximum rate in bytes of keys and cells.
-        dry_run: only read the rows and count what would be put. Nothing is changed, and the call does not wait.
+        dry_run: only read the rows and count what would be put, and for a unique index the rows that share a value (a
+            million values are remembered and compared with all). Nothing is changed, and the call does not wait.
         progress: called regularly with an `IndexProgress`.
         splits: where the regions of the index table begin, as for `create_tables`.
         times: the times on which all programs that use the table agree.

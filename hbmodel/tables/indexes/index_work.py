@@ -26,6 +26,7 @@ from hbmodel.tables.indexes.claimed_ranges import CLAIM_LIFE, LOOK, SAMPLES, Cou
 from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
 from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report, Sweeps, Throttle, counted
+from hbmodel.tables.indexes.repeated_values import RepeatedValues
 from hbmodel.tables.registry.registration import ABSENT, LEASE, MAINTAINED_BY_ALL
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.other_programs import Awaited, Drain, Waited
@@ -207,10 +208,13 @@ class IndexWork:
         registration = self.states.as_declared()
         sweeps = self.sweeps(self.index.table, registration.rows, throttle, batch_size)
         (batches,) = self.store.scan(self.schema.table, [Scan(columns=sweeps.indexer.columns, batch_size=batch_size)])
+        repeated_values = RepeatedValues(self.index) if self.index.unique else None
         total = Counts()
         for rows in batches:
             row_entries = [entries for row in rows if (entries := sweeps.indexer.of(row)) is not None]
             total += counted(row_entries)
+            if repeated_values is not None:
+                total += repeated_values.counted(row_entries)
             throttle.passed(rows)
         state = self.states.state(registration)
         return self.built(ABSENT if state is None else state.state, total, 0)

@@ -29,8 +29,8 @@ ALL_VERSIONED = (
 
 _LIVE = (
     "The live table has another layout than the model declares, and it cannot be changed: restore the declaration that "
-    "`live` shows, give a changed column another qualifier, or move the objects to another table with "
-    "hb.migration.migrate()."
+    "`live` shows, declare a changed column under another name and alias and a changed index under another name, or "
+    "move the objects to another table with hb.migration.migrate()."
 )
 
 _EXTERNAL = (
