@@ -11,6 +11,7 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.filters import And, KeyOnly, Pagination
 from hbmodel.store.port import Store
 from hbmodel.store.values import Get
+from hbmodel.store.wide.wide_rows import ROW_VERSION
 from hbmodel.tables.creation.sampling import sample_rows
 from hbmodel.tables.registry.registered_model import registered_model
 from hbmodel.tables.registry.registration import Binding, RowState
@@ -140,7 +141,9 @@ def _declared(column: bytes, models: Sequence[tuple[Sequence[bytes], Unmapped]])
 def _unmapped(schema: TableSchema) -> Unmapped:
     known = {field.column for field in schema.columns} | ({schema.exists_column} if schema.exists_column else set())
     maps = tuple(map_field.column for map_field in schema.maps)
-    wide = schema.wide
+    wide = schema.wide_rows
+    if wide is not None and wide.row_version is not None:
+        known.add(wide.lead + ROW_VERSION)
 
     def unmapped(column: bytes) -> bytes | None:
         family, _, qualifier = column.partition(b":")
