@@ -13,6 +13,7 @@ from hbmodel._version import __version__
 from hbmodel.errors import HbmodelError
 from hbmodel.tools.cli.adopt import adopt
 from hbmodel.tools.cli.describe import describe
+from hbmodel.tools.cli.diff import diff
 from hbmodel.tools.cli.hbase import hbase as hbase_commands
 from hbmodel.tools.cli.index import index as index_commands
 from hbmodel.tools.cli.infer import infer
@@ -62,6 +63,7 @@ main.add_command(migrate_commands)
 main.add_command(registry_commands)
 main.add_command(adopt)
 main.add_command(describe)
+main.add_command(diff)
 main.add_command(infer)
 main.add_command(key_commands)
 main.add_command(row)

@@ -13,7 +13,7 @@ from hbmodel.session.connect import connect
 from hbmodel.tables.creation.adopt import SAMPLE, Adoption
 from hbmodel.tables.creation.adopt import adopt as adopt_table
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
-from hbmodel.tools.cli.index import load_model
+from hbmodel.tools.cli.named_model import load_model
 
 
 @click.command()

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hbmodel.errors import DeclarationError, HbmodelError, SchemaMismatch, UnknownIndex
+from hbmodel.errors import HbmodelError, UnknownIndex
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.session.connect import connect
 from hbmodel.store.port import Store
@@ -26,6 +23,7 @@ from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, waiting
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
 from hbmodel.tools.cli.finite import FiniteRange
+from hbmodel.tools.cli.named_model import load_model
 from hbmodel.tools.cli.one_line import one_line
 from hbmodel.tools.cli.table_options import known_keys
 from hbmodel.tools.cli.waits import told_once, waiting_text
@@ -126,38 +124,6 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Only report what would 
 def times_of(options: Mapping[str, Any]) -> IndexTimes:
     """The times given as options."""
     return IndexTimes(options["lease"], options["longest_call"], options["grace"], options["clock_bound"])
-
-
-def load_model(named: str, table: str) -> type[Any]:
-    """The model `package.module:Class`, which must belong to the table; modules in the current directory are found.
-
-    Raises:
-        DeclarationError: there is no such model.
-        SchemaMismatch: the model belongs to another table.
-    """
-    module, colon, name = named.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        target: Any = import_module(module)
-        for part in name.split("."):
-            target = getattr(target, part)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise DeclarationError(
-            "There is no such model: name it as package.module:Class.", model=named, reason=str(error)
-        ) from error
-    if not colon or not isinstance(target, type):
-        raise DeclarationError("There is no such model: name it as package.module:Class.", model=named)
-    schema = schema_of(target)
-    if schema.table != table:
-        raise SchemaMismatch(
-            "The model belongs to another table: name the model of this table.",
-            table=table,
-            model=named,
-            of=schema.table,
-        )
-    return target
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from hbmodel.session.connect import connect
 from hbmodel.tables.migration.migrate import Migration
 from hbmodel.tables.migration.migrate import migrate as migration_of
 from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport, MigrationReport
-from hbmodel.tools.cli.index import Command, common_options, load_model, speed_options, times_of
+from hbmodel.tools.cli.index import Command, common_options, speed_options, times_of
+from hbmodel.tools.cli.named_model import load_model
 from hbmodel.tools.cli.waits import told_once, waiting_text
 
 
