@@ -86,6 +86,10 @@ _UNREGISTERED = (
     "registered, or drop them"
 )
 _SHARED = "two models share it, and one of them would lose it"
+_SHARED_FAMILY = (
+    "two models share it, and a delete of one would delete cells of the other: choose another family; models can share "
+    "a family if each had a kind= before it had rows"
+)
 _EXTERNAL = (
     "another program creates the table of an external model: correct its name, or call "
     "hb.create_tables(..., create_external=True)"
@@ -497,7 +501,7 @@ def _conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]
         subject, live = (
             ("table", f"an index table of {shared}") if kind == "primary" else (f"{kind} {shared}", "another model's")
         )
-        why = _SHARED
+        why = _SHARED_FAMILY if kind == "family" else _SHARED
         if (shared if kind == "primary" else schema.table) not in existing:
             why = WHY_PRIMARY_GONE if kind == "primary" else WHY_GONE
         yield Difference(schema.table, "layout", subject, shared, live, "refused", why)

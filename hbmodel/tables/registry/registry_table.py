@@ -293,7 +293,10 @@ class Registry:
                     raise SchemaMismatch(ALL_VERSIONED, table=schema.table, family=schema.family.decode())
             shared = sorted(taken & set(schema.family_names))
             if shared:
-                message = "Another model of the table has this column family: choose another family."
+                message = (
+                    "Another model of the table has this column family: choose another family. Models can share a "
+                    "family if each had a kind= before it had rows."
+                )
                 raise SchemaMismatch(message, table=schema.table, family=shared[0].decode())
             tables = {table for state in other.indexes.values() for table in state.tables}
             declared = {
