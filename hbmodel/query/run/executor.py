@@ -281,7 +281,8 @@ class PlanExecutor:
         limit, size = scans[0].limit, scans[0].batch_size
         try:
             for scan in scans:
-                following: Scan | None = evolve(scan, limit=limit, batch_size=size)
+                as_wanted = scan.limit == limit and scan.batch_size == size
+                following: Scan | None = scan if as_wanted else evolve(scan, limit=limit, batch_size=size)
                 while following is not None:
                     if not started:
                         (batches,) = self.started([following])
