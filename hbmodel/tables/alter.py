@@ -13,7 +13,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import FOREVER, Family
 from hbmodel.tables.creation.create import create_tables, shell_line
 from hbmodel.tables.creation.declared import SplitsOption
-from hbmodel.tables.creation.diff import Diff, Difference, diff
+from hbmodel.tables.creation.diff import Diff, Difference, diff, members_in_use
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids
 from hbmodel.tables.indexes.index_arguments import check_choices, check_work
 from hbmodel.tables.indexes.index_states import IndexStates
@@ -86,14 +86,16 @@ def alter(
         drop: also drop the indexes that the models do not declare, as `drop_index` does. Programs that still declare
             such an index first stop reading it and then stop writing it; after that, its table is dropped. Programs
             with these models can write again after the first step, which takes one lease. The registry also forgets the
-            members of enumerations that the models do not have.
+            members of enumerations that the models do not have. If a sample of about 100 rows of a table holds such
+            a member, the call is refused. Rows that are not in the sample may hold it, too.
         times: the times on which all programs that use the tables agree. The call waits only if an index is dropped.
         progress: called with an `IndexProgress` while the call waits.
         registry: name of the registry table.
 
     Raises:
-        SchemaMismatch: a difference cannot be changed (key layout, salt, codecs, a live index), or would lose data;
-            `differences` gives the reasons. Nothing was changed.
+        SchemaMismatch: a difference cannot be changed (key layout, salt, codecs, a live index), or would lose data, or
+            rows hold a member of an enumeration that the registry would forget. `differences` gives the reasons.
+            Nothing was changed.
         CapabilityError: the store does not support a change. Nothing was changed, and `shell` contains the commands for
             HBase's shell.
     """
@@ -103,6 +105,9 @@ def alter(
     differences = diff(store, *models, splits=splits, registry=registry, sample=0)
     _check(differences, lossy)
     schemas = dict.fromkeys(schema_of(model) for some in models_and_ids(models) for model in some)
+    catalog = Registry(store, registry)
+    if drop:
+        _check_members(store, catalog, schemas)
     changes = _family_changes(differences, {schema.table for schema in schemas})
     if changes and not store.capabilities.alter:
         lines = [
@@ -120,7 +125,6 @@ def alter(
             _add(store, change)
         else:
             store.modify_family(change.table, change.family)
-    catalog = Registry(store, registry)
     for schema in schemas:
         catalog.rename_fields(schema)
         if drop:
@@ -179,6 +183,16 @@ def _check(differences: Diff, lossy: bool) -> None:
     if losing and not lossy:
         raise SchemaMismatch(
             "Altering the tables would lose data: pass lossy=True if that is intended.", differences=losing
+        )
+
+
+def _check_members(store: Store, catalog: Registry, schemas: Iterable[TableSchema]) -> None:
+    held = [str(each) for schema in schemas for each in members_in_use(store, catalog, schema)]
+    if held:
+        raise SchemaMismatch(
+            "Rows hold members of enumerations that the models do not have, so the registry must not forget these "
+            "members: see `differences`.",
+            differences=held,
         )
 
 

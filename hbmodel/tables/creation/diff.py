@@ -23,11 +23,12 @@ from hbmodel.tables.creation.existing_tables import (
     state_of,
     unregistered_index,
 )
+from hbmodel.tables.creation.held_members import held_members
 from hbmodel.tables.creation.index_tables import check_index_tables
 from hbmodel.tables.creation.undeclared_columns import lacking_columns, registered_others, unmapped_columns
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids, opentsdb_dictionaries
 from hbmodel.tables.ids.uid_check import uid_differences
-from hbmodel.tables.registry.enum_members import member_changes
+from hbmodel.tables.registry.enum_members import MemberChange, member_changes
 from hbmodel.tables.registry.gone_tables import WHY_GONE, WHY_PRIMARY_GONE
 from hbmodel.tables.registry.layout_text import differing
 from hbmodel.tables.registry.registered_fields import (
@@ -70,6 +71,10 @@ _OLD_MEMBER = (
     "this model cannot read rows that hold it (DecodingError): keep the member until no row holds it, then "
     "hb.alter(..., drop=True) "
     "removes it from the registry"
+)
+_HELD_MEMBER = (
+    "reading such a row would raise DecodingError: write another member into all of these rows with a model that has "
+    "it, then repeat the call; or keep the member"
 )
 _UNMAPPED = "no field maps it: reads ignore it, and deleting the object deletes it too"
 _LACKING = (
@@ -195,7 +200,9 @@ class Diff:
 
 
 SAMPLE = 100
-"""How many rows of each table are searched for columns that no model declares, and for missing required columns."""
+"""How many rows of each table are searched for columns that no model declares, for missing required columns, and for
+members of enumerations that the registry is to forget.
+"""
 
 
 def diff(
@@ -452,7 +459,7 @@ def _compare_entry(
                 schema.table, "column", f"column {column}", spec, None, why=_replaces(schema, spec["name"], known)
             )
     for change in member_changes(schema.layout_spec, entry.layout):
-        subject = f"{'' if change.place.startswith('key ') else 'column '}{change.place} member {change.member}"
+        subject = _member(change)
         if change.declared:
             yield Difference(schema.table, "member", subject, change.member, None, why=_NEW_MEMBER)
         else:
@@ -468,6 +475,23 @@ def _replaces(schema: TableSchema, name: str, known: Mapping[str, Any]) -> str |
         if spec["name"] == name and column not in schema.layout_spec["columns"]:
             return f"{_REPLACES} {column}"
     return None
+
+
+def _member(change: MemberChange) -> str:
+    return f"{'' if change.place.startswith('key ') else 'column '}{change.place} member {change.member}"
+
+
+def members_in_use(store: Store, catalog: Registry, schema: TableSchema) -> Iterator[Difference]:
+    """The members of enumerations that the model does not have and that a sample of rows holds, so that the registry
+    must not forget them.
+    """
+    entry = catalog.read(schema) if {catalog.table, schema.table} <= set(store.tables()) else None
+    if entry is None:
+        return
+    found = held_members(store, schema, entry, SAMPLE)
+    for change, objects in found.held.items():
+        live = f"field {found.fields[change]} holds it in {objects} of {found.objects} sampled objects"
+        yield Difference(schema.table, "member", _member(change), None, live, "refused", _HELD_MEMBER)
 
 
 def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Difference]:

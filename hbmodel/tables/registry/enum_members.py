@@ -19,14 +19,16 @@ in hex digits.
 class MemberChange:
     """A member that only the model has, or only the registry.
 
-    Attributes:
-        place: the place of the field, such as `key 0`, or the column.
-        declared: True if only the model has the member, False if only the registry has it.
+        Attributes:
+            place: the place of the field, such as `key 0`, or the column.
+            declared: True if only the model has the member, False if only the registry has it.
+        code: its stored bytes in hexadecimal digits.
     """
 
     place: str
     member: str
     declared: bool
+    code: str
 
 
 def member_changes(declared: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[MemberChange]:
@@ -40,7 +42,19 @@ def member_changes(declared: Mapping[str, Any], live: Mapping[str, Any]) -> Iter
     for place in sorted(own.keys() & known.keys()):
         for one, other, ours in ((own, known, True), (known, own, False)):
             for code in sorted(one[place].keys() - other[place].keys()):
-                yield MemberChange(place, one[place][code], ours)
+                yield MemberChange(place, one[place][code], ours, code)
+
+
+def registered_members(layout: Mapping[str, Any]) -> Mapping[str, Mapping[bytes, str]]:
+    """The names of the members that a registered layout has, by the name of their field and their stored bytes. Fields
+    of which the registry knows no members are left out.
+    """
+    fields = {f"key {at}": spec for at, spec in enumerate(layout["key"])} | layout["columns"]
+    return {
+        fields[place]["name"]: {bytes.fromhex(code): name for code, name in named.items()}
+        for place, named in layout.get("members", {}).items()
+        if place in fields
+    }
 
 
 def with_members(declared: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
