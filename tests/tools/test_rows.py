@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import errno
 import json
 import os
@@ -142,6 +143,79 @@ def test_rows_of_wide_and_randomly_salted_tables(url: str) -> None:
     assert len(lines(url, "key", "encode", "cli_hits", "at=2026-03-01T00:00:00Z")) == 3
     (entry,) = lines(url, "scan", "cli_hits.by_page", "--where", "page=home")
     assert entry["at"] == "2026-03-01T00:00:00Z"
+
+
+class Status(enum.Enum):
+    DRAFT = "draft"
+    PAID = "paid"
+
+
+class Rights(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+@hb.model(table="cli_invoices", family="d")
+class Invoice:
+    status: hb.Key[Status] = hb.key()
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    was: hb.Column[Status | None] = hb.column("w", default=None)
+    rights: hb.Column[Rights] = hb.column("r")
+
+    by_was = hb.index("was")
+
+
+@pytest.fixture
+def invoices(file: str) -> str:
+    """The URL of a store with a table whose fields are enumerations."""
+    with hb.connect(file) as store:
+        hb.create_tables(store, Invoice)
+        with hb.Session(store) as session:
+            session.add(Invoice(status=Status.PAID, number=7, was=Status.DRAFT, rights=Rights.READ | Rights.WRITE))
+    return file
+
+
+def test_members_of_enumerations_are_given_by_value_and_others_are_an_error(invoices: str) -> None:
+    scan = ("scan", "cli_invoices", "--full-scan", "--where")
+    for found in ("status=paid", "was=draft", "was!=paid", "was^=dr", "was is not null", "rights=3", "status>=draft"):
+        assert [each["number"] for each in lines(invoices, *scan, found)] == [7]
+    assert len(lines(invoices, "scan", "cli_invoices.by_was", "--where", "was=draft")) == 1
+    assert len(lines(invoices, "row", "get", "cli_invoices", "status=paid", "number=7")) == 1
+    known = "[field='status', found='PAID', known=['draft (DRAFT)', 'paid (PAID)']]"
+    for command in (
+        (*scan, "status=PAID"),
+        (*scan, "status>PAID"),
+        ("row", "get", "cli_invoices", "status=PAID", "number=7"),
+        ("key", "encode", "cli_invoices", "status=PAID", "number=7"),
+    ):
+        assert f"The text is not the value of a member of the enumeration. {known}" in refused(invoices, *command)
+    assert "known=['draft (DRAFT)'" in refused(invoices, "scan", "cli_invoices.by_was", "--where", "was=gone")
+    assert "known=['1 (READ)', '2 (WRITE)']" in refused(invoices, *scan, "rights=4")
+
+
+def test_a_command_does_not_create_the_file_of_a_store(tmp_path: Path) -> None:
+    missing = tmp_path / "typo.db"
+    for command in (
+        ("scan", "t"),
+        ("row", "get", "t", "k"),
+        ("key", "encode", "t", "k=1"),
+        ("regions", "t"),
+        ("describe", "t"),
+        ("infer", "t"),
+        ("writers", "t"),
+        ("diff", "tests.tools.test_rows:Invoice"),
+        ("registry", "list"),
+        ("registry", "forget", "t", "--yes"),
+        ("index", "status", "t"),
+        ("index", "drop", "t", "by_x"),
+        ("index", "build", "t", "by_x", "--model", "tests.tools.test_rows:Invoice"),
+        ("migrate", "status", "t", "--model", "tests.tools.test_rows:Invoice"),
+        ("adopt", "cli_invoices", "--model", "tests.tools.test_rows:Invoice"),
+    ):
+        told = refused(f"embedded:{missing}", *command)
+        assert "There is no such file" in told, command
+        assert not missing.exists()
+    assert "follows the colon" in refused("embedded://typo.db", "registry", "list")
 
 
 @pytest.fixture

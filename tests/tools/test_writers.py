@@ -38,9 +38,13 @@ def run(url: str, *arguments: str) -> Result:
     return CliRunner().invoke(main, ["writers", *arguments, "--store", url])
 
 
-def test_nothing_is_printed_of_a_table_without_writers(url: str) -> None:
+def test_of_a_table_without_writers_a_sentence_is_printed(url: str) -> None:
     result = run(url, "cli_rolled")
-    assert (result.exit_code, result.output) == (0, "")
+    assert (result.exit_code, result.output) == (
+        0,
+        "This store lists no programs, because a change of an index does not wait for them.\n",
+    )
+    assert run(url, "cli_rolled", "--json").output == ""
 
 
 def test_a_program_that_cannot_be_told_is_listed_too(url: str) -> None:
@@ -65,6 +69,7 @@ def test_programs_that_write_are_listed(hbmodel_hbase: Any) -> None:
     url = f"{hbmodel_hbase.thrift2_url}?table_prefix=r{uuid4().hex[:8]}"
     with hb.connect(url) as store, hb.Session(store) as session:
         hb.create_tables(store, Thing)
+        assert run(url, "cli_rolled").output == "No program is on the writers' roll of this table.\n"
         session.add(Thing(name="a", rank=1))
         session.commit()
         shown = run(url, "cli_rolled")

@@ -19,9 +19,9 @@ in hex digits.
 class MemberChange:
     """A member that only the model has, or only the registry.
 
-        Attributes:
-            place: the place of the field, such as `key 0`, or the column.
-            declared: True if only the model has the member, False if only the registry has it.
+    Attributes:
+        place: the place of the field, such as `key 0`, or the column.
+        declared: True if only the model has the member, False if only the registry has it.
         code: its stored bytes in hexadecimal digits.
     """
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from hbmodel.encoding.codecs.base import COMPLEMENT
 from hbmodel.encoding.codecs.times import from_epoch
@@ -18,6 +18,8 @@ from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.errors import CapabilityError, DecodingError, EncodingError, IncompleteKey, QueryError, TableNotFound
 from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.tables.registry.entry_shape import entry_of
+from hbmodel.tables.registry.enum_members import registered_members
 from hbmodel.tables.registry.registered_model import bucket_known, registered_index, registered_model
 from hbmodel.tables.registry.registration import IndexState, Registration
 from hbmodel.tables.registry.registry_table import Registry, RegistryKey
@@ -59,10 +61,12 @@ class TableFromRegistry:
     Attributes:
         model: the model made from the registered layout; for an index table, a model of its entries.
         index: for an index table, the name of the index; otherwise None.
+        members: the names of the registered members of enumerations, by field name and stored bytes.
     """
 
     model: type[Any]
     index: str | None = None
+    members: Mapping[str, Mapping[bytes, str]] = field(factory=dict)
 
     @property
     def schema(self) -> TableSchema:
@@ -103,9 +107,11 @@ class TableFromRegistry:
             ]
             raise QueryError("The table has several models: name one by family and kind.", table=table, known=known)
         place, registration, state = wanted[0]
+        with entry_of(place.table):
+            members = registered_members(registration.layout)
         if state is None:
-            return cls(registered_model(place, registration))
-        return cls(registered_index(place, registration, state), state.name)
+            return cls(registered_model(place, registration), None, members)
+        return cls(registered_index(place, registration, state), state.name, members)
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from hbmodel.mapping.value_text import json_of_value
-from hbmodel.session.connect import connect
 from hbmodel.tables.creation.adopt import SAMPLE, Adoption
 from hbmodel.tables.creation.adopt import adopt as adopt_table
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
+from hbmodel.tools.cli.existing_store import connect_existing
 from hbmodel.tools.cli.named_model import load_model
 
 
@@ -33,7 +33,7 @@ def adopt(table: str, named: str, url: str, sample: int, accept: tuple[str, ...]
     is 1 if the model is not registered.
     """
     model = load_model(named, table)
-    with connect(url) as store:
+    with connect_existing(url) as store:
         adoption = adopt_table(store, model, sample=sample, accept=accept, registry=registry)
     click.echo(json.dumps(_as_json(adoption)) if as_json else str(adoption))
     if not adoption.adopted:

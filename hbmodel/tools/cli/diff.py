@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from hbmodel.session.connect import connect
 from hbmodel.tables.creation.diff import SAMPLE, Difference
 from hbmodel.tables.creation.diff import diff as diff_tables
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
+from hbmodel.tools.cli.existing_store import connect_existing
 from hbmodel.tools.cli.named_model import find_model
 
 
@@ -31,7 +31,7 @@ def diff(models: tuple[str, ...], url: str, sample: int, registry: str, as_json:
     refused: then programs with these models cannot use the tables.
     """
     classes = [find_model(named) for named in models]
-    with connect(url) as store:
+    with connect_existing(url) as store:
         differences = diff_tables(store, *classes, registry=registry, sample=sample)
     for each in differences:
         click.echo(json.dumps(_as_json(each)) if as_json else str(each))

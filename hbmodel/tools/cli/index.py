@@ -14,7 +14,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hbmodel.errors import HbmodelError, UnknownIndex
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.session.connect import connect
 from hbmodel.store.port import Store
 from hbmodel.tables.indexes.index_operations import build_index, index_status, purge_rows, repair_index, verify_index
 from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
@@ -22,6 +21,7 @@ from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, waiting
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
+from hbmodel.tools.cli.existing_store import connect_existing
 from hbmodel.tools.cli.finite import FiniteRange
 from hbmodel.tools.cli.named_model import load_model
 from hbmodel.tools.cli.one_line import one_line
@@ -189,7 +189,7 @@ def build(
 
     Exit status 1 if rows were refused or share a value, so that the index is still unreadable.
     """
-    with connect(url) as store, _shown(as_json) as progress:
+    with connect_existing(url) as store, _shown(as_json) as progress:
         built: IndexBuild = build_index(
             store,
             load_model(named, table),
@@ -213,7 +213,7 @@ def _checked(
     check: Callable[[Store, Report | None], IndexReport],
 ) -> None:
     def once() -> int:
-        with connect(url) as store, _shown(as_json) as progress:
+        with connect_existing(url) as store, _shown(as_json) as progress:
             report = check(store, progress)
         _print(report, as_json)
         return 0 if report.missing <= report.put and report.unclaimed <= report.claimed and not report.refused else 1
@@ -338,7 +338,7 @@ def purge(
     model = load_model(named, table)
 
     def once() -> int:
-        with connect(url) as store:
+        with connect_existing(url) as store:
             purged = purge_rows(
                 store,
                 model,
@@ -397,7 +397,7 @@ def status(
     """
 
     def once() -> int:
-        with connect(url) as store:
+        with connect_existing(url) as store:
             if named is None:
                 reports = _registered(store, table, registry)
             else:
@@ -435,7 +435,7 @@ def drop(
 ) -> None:
     """Drop an index and its table, even if the model no longer declares it; waits until no session uses it."""
     times = times_of(options)
-    with connect(url) as store, _shown(as_json) as progress:
+    with connect_existing(url) as store, _shown(as_json) as progress:
         catalog = Registry(store, registry)
         place = _place_of(catalog, table, name) if named is None else schema_of(load_model(named, table))
         states = IndexStates(store, catalog, place, name, times.drain, waiting(progress))

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from hbmodel.mapping.value_text import json_of_value
-from hbmodel.session.connect import connect
 from hbmodel.tables.adoption.infer import ROWS, InferredModel
 from hbmodel.tables.adoption.infer import infer as infer_model
+from hbmodel.tools.cli.existing_store import connect_existing
 
 
 @click.command()
@@ -24,7 +24,7 @@ def infer(table: str, url: str, sample: int, as_json: bool) -> None:
     It is printed as Python source. The comment before each field says how certain the guess is, and why. Correct it,
     and check it with `hbmodel adopt`. Nothing is registered or written.
     """
-    with connect(url) as store:
+    with connect_existing(url) as store:
         model = infer_model(store, table, sample=sample)
     click.echo(json.dumps(_as_json(model)) if as_json else model.source, nl=as_json)
 

@@ -106,7 +106,7 @@ def encode(
     Under a random salt there is a key for each bucket. For a wide table the fields of the row key suffice.
     """
     with opened(table, url, registry, family, kind) as (_, registered_table):
-        keys = registered_table.encode(key_fields(registered_table.schema, fields))
+        keys = registered_table.encode(key_fields(registered_table, fields))
     for row, qualifier in keys:
         forms = {"hex": row.hex(), "shell": shell_text(row)}
         if qualifier is not None:

@@ -11,10 +11,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from hbmodel.session.connect import connect
 from hbmodel.tables.migration.migrate import Migration
 from hbmodel.tables.migration.migrate import migrate as migration_of
 from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport, MigrationReport
+from hbmodel.tools.cli.existing_store import connect_existing
 from hbmodel.tools.cli.index import Command, common_options, speed_options, times_of
 from hbmodel.tools.cli.named_model import load_model
 from hbmodel.tools.cli.waits import told_once, waiting_text
@@ -80,7 +80,7 @@ def _step(
     bytes_per_second: float | None,
     options: dict[str, Any],
 ) -> MigrationReport:
-    with connect(url) as store, _shown(as_json) as progress:
+    with connect_existing(url) as store, _shown(as_json) as progress:
         report = step(
             migration_of(
                 store,

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from hbmodel.session.connect import connect
 from hbmodel.tables.forgotten import forget as forget_table
 from hbmodel.tables.forgotten import known
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
+from hbmodel.tools.cli.existing_store import connect_existing
 from hbmodel.tools.cli.printing import print_table
 
 Command = Callable[..., Any]
@@ -44,7 +44,7 @@ def list_(url: str, name: str, as_json: bool) -> None:
 
     A model is shown as its default family, followed by its kind if it has one.
     """
-    with connect(url) as store:
+    with connect_existing(url) as store:
         listed, existing = Registry(store, name).tables(), set(store.tables())
     models = {table: [key.shown for key in keys] for table, keys in listed.items()}
     if as_json:
@@ -65,7 +65,7 @@ def forget(table: str, existing: bool, yes: bool, url: str, name: str, as_json: 
 
     Shows what would be removed, and asks for confirmation.
     """
-    with connect(url) as store:
+    with connect_existing(url) as store:
         if not yes:
             found, _ = known(store, table, existing=existing, registry=name)
             for line in (found.contents, *found.notes):

@@ -76,7 +76,7 @@ def get(
     with opened(table, url, registry, family, kind) as (store, registered_table):
         schema = registered_table.schema
         if form == "auto" and are_fields(schema, key):
-            fields = key_fields(schema, key)
+            fields = key_fields(registered_table, key)
             _check_whole(schema, fields)
             wanted = _under(schema, fields)
         elif len(key) == 1:
@@ -166,7 +166,7 @@ def scan(
         query = (
             Session(store, registry=registry)
             .query(registered_table.model)
-            .where(*(condition(schema, each) for each in conditions))
+            .where(*(condition(registered_table, each) for each in conditions))
             .limit(limit)
         )
         query = query.reversed() if backwards else query

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from hbmodel.session.connect import connect
 from hbmodel.store.port import Store
 from hbmodel.tables.ids.names import Names
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
 from hbmodel.tables.registry.table_from_registry import TableFromRegistry, unknown_table
+from hbmodel.tools.cli.existing_store import connect_existing
 
 Command = Callable[..., Any]
 
@@ -38,7 +38,7 @@ def opened(
     table: str, url: str, registry: str, family: str | None, kind: str | None
 ) -> Iterator[tuple[Store, TableFromRegistry]]:
     """Opens the store, and the table as described in the registry; the names of dictionaries are looked up."""
-    with connect(url) as store, Names(store, registry=registry).bound():
+    with connect_existing(url) as store, Names(store, registry=registry).bound():
         yield store, TableFromRegistry.find(Registry(store, registry), table, family, kind)
 
 

@@ -7,11 +7,14 @@ from typing import Any
 
 import click
 
-from hbmodel.session.connect import connect
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.writers import table_writers
+from hbmodel.tools.cli.existing_store import connect_existing
 from hbmodel.tools.cli.index import common_options, times_of
 from hbmodel.tools.cli.table_options import known_keys
+
+_NONE = "No program is on the writers' roll of this table."
+_UNLISTED = "This store lists no programs, because a change of an index does not wait for them."
 
 
 @click.command()
@@ -21,9 +24,12 @@ def writers(table: str, url: str, registry: str, as_json: bool, **options: Any) 
     """List the programs on the writers' roll of a table: the programs that a change of an index waits for, and programs
     that have not written for a while.
     """
-    with connect(url) as store:
+    with connect_existing(url) as store:
         listed = table_writers(store, table, times=times_of(options), registry=registry)
         if not listed:
             known_keys(Registry(store, registry), table)
+        gated = store.capabilities.gated_writes
+    if not listed and not as_json:
+        click.echo(_UNLISTED if gated else _NONE)
     for writer in listed:
         click.echo(json.dumps(writer.as_json) if as_json else str(writer))
