@@ -23,9 +23,10 @@ UNSET: Final = Unset.UNSET
 class Bounds:
     """The condition of a query on one key field: a range of values, a prefix, both, or None.
 
-    A comparison with a bound excludes None, as in SQL. A `Bounds()` without bounds excludes None too: it means "not
-    None". The exception is equality: `low` and `high` both None, inclusive, means exactly None. Bounds need not be
-    storable values of the field; times are compared as instants, whatever their zones.
+    A comparison with a bound excludes None, as in SQL. A `Bounds()` without bounds excludes None too, so it means "not
+    None". Only equality can include None: if both `low` and `high` are None and both are inclusive, the condition is
+    that the value is None. Bounds need not be values that the field can store. Times are compared as instants, whatever
+    their zones.
 
     Attributes:
         low: lower bound of the values, or UNSET.

@@ -31,14 +31,14 @@ WORDS: Final = (Struct(">B"), Struct(">H"), Struct(">I"), Struct(">Q"))
 
 
 def units_of(value: datetime, scale: int) -> int:
-    """The units of a number of microseconds from 1970 to an aware datetime; raises `EncodingError` if there is a
-    remainder.
+    """The time from 1970 to an aware datetime in units of `scale` microseconds. Raises `EncodingError` if the time is
+    not a whole number of units.
     """
     return whole_units(since_epoch(value), scale)
 
 
 def rounded_units_of(value: datetime, scale: int) -> int:
-    """The whole units of a number of microseconds from 1970 to an aware datetime."""
+    """The time from 1970 to an aware datetime in units of `scale` microseconds, rounded down to a whole number."""
     return since_epoch(value, True) // scale
 
 

@@ -122,10 +122,12 @@ def ports_of(role: str) -> tuple[str, ...]:
 
 
 def site_properties(role: str, directory: Path, settings: Settings, ports: Mapping[str, int]) -> dict[str, str]:
-    """The properties of the `hbase-site.xml` of one of `ROLES`; `ports` is by name.
+    """The properties in the `hbase-site.xml` of a process.
 
     Args:
+        role: the role of the process, one of `ROLES`.
         settings: the settings, whose properties override those set here.
+        ports: the port numbers by the names of the ports.
     """
     common = {
         "hbase.cluster.distributed": "false",

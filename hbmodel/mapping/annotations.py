@@ -17,8 +17,8 @@ def annotations_of(cls: type[Any], frame: FrameType, hidden: frozenset[str]) -> 
 
     Args:
         frame: the frame in which the class is declared; names that are local to a function are found there.
-        hidden: the names of the fields, which do not count as names in annotations: a field of type `date` may be
-            called `date`.
+        hidden: the names of the fields. An annotation that contains such a name does not mean the field, so a field of
+            type `date` may be called `date`.
 
     Raises:
         DeclarationError: a name in an annotation is unknown; the error names the field.
@@ -55,7 +55,9 @@ def allows_none(hint: Any) -> bool:
 
 
 def fits(codec: Codec[Any], hint: Any) -> bool:
-    """Whether the values of a codec have the annotated type; true also if their classes cannot decide this."""
+    """Whether the values of a codec have the annotated type. The result is True also if this cannot be decided by
+    classes.
+    """
     wanted = [member for member in members_of(hint) if member is not NoneType]
     if not wanted or any(not isinstance(member, type) or member is Any or get_origin(member) for member in wanted):
         return True

@@ -15,8 +15,8 @@ _COLLECTIONS = {list, set, frozenset, abc.Sequence, abc.MutableSequence, abc.Set
 
 
 def element_of(field: Field) -> Field | None:
-    """A field for the elements of a collection, named `field[]`; None if the annotation names no type of elements that
-    keys can store.
+    """The field `name[]` for the elements of the collection field `name`. None if the annotation does not give a type
+    of elements that keys can store.
     """
     hint = _element_hint(field.hint)
     if hint is None:

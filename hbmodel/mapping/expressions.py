@@ -40,7 +40,7 @@ class FieldExpression(Generic[T]):
         )
 
     def checked(self, value: Any) -> Any:
-        """The value as a read of the field would return it. None is accepted if the field allows it."""
+        """The value in the form that a read of the field would return. None is accepted if the field allows None."""
         self._not_a_field(value)
         if value is None:
             if not self.of.nullable:
@@ -72,7 +72,9 @@ class FieldExpression(Generic[T]):
         return Comparison(self.of, operator, checked)
 
     def _ordered(self, operator: Comparator, value: Any) -> Predicate:
-        """A comparison with a bound that need not be storable: `at >= 12:00:00.5` is meaningful for whole seconds."""
+        """A comparison with a bound that the field need not be able to store: `at >= 12:00:00.5` has a meaning even if
+        the field stores whole seconds.
+        """
         self._not_a_field(value)
         try:
             floor, exact = below(self.of.codec, value)
@@ -130,7 +132,7 @@ class FieldExpression(Generic[T]):
         return (self >= low) & (self <= high)
 
     def in_(self, values: Iterable[T]) -> Predicate:
-        """The field equals one of `values`; an empty collection matches nothing.
+        """The condition that the field equals one of `values`. No object satisfies it if `values` is empty.
 
         The order of `values` does not matter: items are in the order of this field. With `order_by` on a later field of
         the key, they are in the order of that field, and this field comes last in the order.
@@ -140,7 +142,7 @@ class FieldExpression(Generic[T]):
         return In(self.of, tuple(self.checked(v) for v in values))
 
     def is_(self, value: None) -> Predicate:
-        """The field is None; negate it with `~`."""
+        """The condition that the field is None. Its negation is written with `~`."""
         if value is not None:
             raise QueryError("is_ takes None only: compare values with ==.", field=self.of.name)
         return In(self.of, (self.checked(None),))
@@ -154,7 +156,9 @@ class FieldExpression(Generic[T]):
     @overload
     def startswith(self: FieldExpression[bytes | None], prefix: bytes) -> Predicate: ...
     def startswith(self: FieldExpression[Any], prefix: str | bytes) -> Predicate:
-        """A text or bytes field that starts with `prefix`; the empty prefix matches every value but None."""
+        """The condition that a text or bytes field starts with `prefix`. Every value except None starts with the empty
+        prefix.
+        """
         wanted = self.of.codec.python_type
         if wanted not in {str, bytes} or not isinstance(prefix, wanted):
             raise QueryError(
@@ -188,8 +192,8 @@ class FieldExpression(Generic[T]):
     @overload
     def contains(self: FieldExpression[frozenset[V] | None], value: V) -> Predicate: ...
     def contains(self: FieldExpression[Any], value: Any) -> Predicate:
-        """A collection field that contains this element; combine with `|` for one of several elements, with `&` for
-        all of them.
+        """The condition that a collection field contains this element. Combine such conditions with `|` to find one of
+        several elements, and with `&` to find all of them.
         """
         element = element_of(self.of)
         if element is None:

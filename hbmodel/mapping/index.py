@@ -26,19 +26,20 @@ class Index:
 
     Attributes:
         name: the name of the index.
-        table: the live index table; the registry can name a later one.
+        table: the live index table. After a rebuild, the registry may name a different table.
         parts: the declared parts.
         layout: the layout of the whole entry key, without salt.
         salt: the salt of the index table.
         covers: names of the covered columns.
         primary_positions: the position of each primary key field in `layout`, in primary key order.
-        operands: the operands of `layout`, by their names in it.
-        where: the predicates that a row must satisfy to have entries; none if every row has entries.
-        unique: whether no two rows may have the same values in its fields.
-        verified: whether writers verify its entries, so that entries answer queries without a read of their rows.
-        renamed_from: the former name, or None.
-        stored_spec: like `spec`, but each stored field is named by its place in the bytes. Indexes with equal values of
-            this attribute have the same entries, whatever their names.
+        operands: the fields that make up `layout`, by their names in `layout`.
+        where: the declared predicates that a row must satisfy to have entries; empty if none is declared.
+        unique: whether it is forbidden that two rows have the same values in the fields of the index.
+        verified: whether writers verify the entries, so that queries can be answered by entries without a read of their
+            rows.
+        renamed_from: the former name of the index, or None.
+        stored_spec: like `spec`, but each stored field is named by its place in the bytes. If two indexes have equal
+            values of this attribute, they have the same entries, even if their names differ.
         maintained_by_all: whether by now every program that writes the table maintains the index.
         schema_complete: whether this model declares every column and every index that is registered for the table.
     """
@@ -86,12 +87,12 @@ class Index:
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether every row has exactly one entry, with the values of stored fields of the row."""
+        """Whether every row has exactly one entry, and the entry contains values of stored fields only."""
         return not self.conditions and all(part.is_field for part in self.parts)
 
     @cached_property
     def derived(self) -> frozenset[str]:
-        """Names of the parts whose values are not the values of stored fields."""
+        """Names of the parts that contain something else than the value of a stored field."""
         return frozenset(part.operand.name for part in self.parts if not part.is_field)
 
     @cached_property
@@ -100,8 +101,8 @@ class Index:
         return all(part.has_one_value for part in self.parts)
 
     def on_entries(self, predicates: Sequence[Predicate]) -> Sequence[Condition] | None:
-        """The conditions of a query, each with its meaning for entries. None if a row that satisfies them may have no
-        entry, because a part has no value for it.
+        """The conditions of a query, each with its meaning for entries. None if a row may satisfy the conditions and
+        have no entry, because a part of the index has no value for the row.
 
         Args:
             predicates: the conditions, which must all hold.
@@ -112,7 +113,7 @@ class Index:
         return conditions
 
     def asked_for(self, asked: Mapping[str, Sequence[Any]]) -> Index:
-        """The same index without some of the entries that a query does not ask for.
+        """The same index, but with fewer entries for each row: it may leave out entries that a query does not ask for.
 
         Args:
             asked: the values that the query asks for, by the name of the part.
@@ -125,7 +126,7 @@ class Index:
 
     @cached_property
     def spec(self) -> Mapping[str, Any]:
-        """Canonical description for the registry; options that are not declared are omitted."""
+        """The canonical description of the index for the registry. Options that are not declared are omitted."""
         derivations = {field.name: field.derivation for condition in self.where for field in condition.fields()}
         kinds = {
             name: dict(spec)

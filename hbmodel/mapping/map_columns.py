@@ -18,7 +18,9 @@ from hbmodel.mapping.model_field import Field
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, Cell
 
 MARK: Final = b"\x01"
-"""Value of the cell whose qualifier is the alias alone; its timestamp is the time of the last put of entries."""
+"""The value of the cell whose qualifier is the alias alone. The timestamp of that cell is the time at which entries
+were last put.
+"""
 
 
 class NotLoadedType:
@@ -51,8 +53,8 @@ class MapField:
 
     Attributes:
         key: codec of the keys.
-        value: how values are written: like the values of a nullable column. None, the empty cell, means a removed
-            entry.
+        value: describes how values are written, which is the same as in a nullable column. None, written as the empty
+            cell, means that the entry was removed.
         marked: whether every put of entries also writes the cell with only the alias, because rows have system cells.
     """
 
@@ -109,21 +111,22 @@ class MapField:
         return encoded
 
     def key_of(self, data: bytes) -> Any:
-        """The map key of these bytes; raises `DecodingError`."""
+        """The map key that these bytes encode. Raises `DecodingError` if there is none."""
         try:
             return self.layout.unpack(data)[0]
         except DecodingError as error:
             raise DecodingError(error.message, **{**error.details, "field": self.name}) from None
 
     def value_of(self, data: bytes) -> Any:
-        """The value of a cell that is not empty; raises `DecodingError`."""
+        """The value in a cell that is not empty. Raises `DecodingError` if the bytes are not valid."""
         try:
             return self.value.decode_cell(data)
         except DecodingError as error:
             raise DecodingError(error.message, **{**error.details, "field": self.name}) from None
 
     def cells(self, entries: object, row: bytes = b"") -> dict[bytes, bytes]:
-        """The cells of entries to put, or to remove if the value is None; `row` is for the check of the cells' size.
+        """The cells that put the given entries. An entry whose value is None is removed. The argument `row` is needed
+        only to check the size of the cells.
 
         Raises:
             EncodingError: `entries` is not a mapping, or a key or value cannot be stored; the error names the field.
@@ -147,7 +150,7 @@ class MapField:
         return cells
 
     def settled(self, entries: object, row: bytes) -> dict[Any, Any]:
-        """A copy of the entries, with the keys and values that a read would return for them; raises the same errors as
+        """A copy of the entries, with keys and values in the form that a read would return. Raises the same errors as
         `cells`.
         """
         start, cells = len(self.column), self.cells(entries, row)
@@ -173,7 +176,7 @@ class MapField:
 
 
 def checked_values(map_field: MapField, entries: object) -> Mapping[Any, Any]:
-    """The entries to put; raises `EncodingError` if one of them has the value None."""
+    """The entries to put. Raises `EncodingError` if an entry has the value None."""
     if isinstance(entries, Mapping) and any(value is None for value in entries.values()):
         raise EncodingError(
             "A map column cannot hold None: remove entries with session.remove_entries().", field=map_field.name
@@ -186,7 +189,9 @@ Taken = tuple[dict[str, Any], bytes, dict[bytes, bytes]]
 
 
 def with_map_cells(maps: tuple[MapField, ...], table: str, take: Callable[[Any], Taken]) -> Callable[[Any], Taken]:
-    """Extends `take`, which returns the writes of an object, by the cells of the object's map columns."""
+    """Extends the function `take`, which returns the data of an object to write. The new function also returns the
+    cells of the object's map columns.
+    """
     if not maps:
         return take
 

@@ -1,4 +1,6 @@
-"""One declared attribute of a model, resolved: its place, its codec, and the encoding of its cell."""
+"""A declared attribute of a model after its declaration was resolved, with its place, its codec and the encoding of its
+cell.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from hbmodel.encoding.codecs.base import JSON, read_back
 
 
 class Required(Enum):
-    """The type of `REQUIRED`, which means that a field has no default (None can be a default)."""
+    """The type of `REQUIRED`. This value means that a field has no default; None cannot mean this, because it can be a
+    default.
+    """
 
     REQUIRED = "required"
 
@@ -30,8 +34,8 @@ class NoCell(bytes):
 
 
 NO_CELL: Final = NoCell()
-"""Represents None in the cells of a write, if the column stores None as the absence of its cell. Compare it with `is`:
-it equals an empty value.
+"""Represents None in the cells of a write, if the column stores None as the absence of its cell. Compare with `NO_CELL`
+by `is`, because `==` is also true for an empty value.
 """
 
 FieldKind = Literal["key", "column", "counter", "version", "computed", "element"]
@@ -42,7 +46,7 @@ Values = Mapping[str, Any]
 
 @frozen
 class Field:
-    """One declared attribute of a model.
+    """A declared attribute of a model after its declaration was resolved.
 
     Attributes:
         name: the name of the attribute.
@@ -55,15 +59,15 @@ class Field:
         qualifier: column qualifier, the alias (empty for key fields).
         desc: whether a key field sorts descending.
         null: how None is stored: as an empty cell, or by deleting the cell.
-        unescaped: whether the cell of a nullable field contains just what the codec writes. Then `null` is "delete",
-            and an empty cell does not mean None.
-        strict: whether an empty cell never counts as missing, because other programs write the table.
+        unescaped: whether the cell of a nullable field contains exactly the bytes that the codec writes. In this case
+            `null` is "delete", and an empty cell does not mean None.
+        strict: True if other programs write the table, so that an empty cell never counts as missing.
         hint: the annotated type of the values, or None if there is none.
         renamed_from: the former name, or None.
         in_qualifier: whether a key field is in the column qualifier, instead of the row key.
         row_span: for a time that is divided between row key and qualifier: the length of time that one row spans. The
             row key contains the start of the span, and the qualifier the offset from it.
-        versions: the number of versions of the cell to keep; None leaves it to the family.
+        versions: the number of versions of the cell to keep. If it is None, the setting of the family decides.
     """
 
     name: str
@@ -107,11 +111,11 @@ class Field:
         return test
 
     def as_stored(self, value: Any) -> Any:
-        """A value in its form after a read."""
+        """Converts a value to the form that a read returns."""
         return None if value is None else self.codec.decode(self.codec.encode(value))
 
     def read_back(self, value: Any) -> Any:
-        """A value in its form after a read; unchanged if the field cannot store it."""
+        """Converts a value to the form that a read returns. A value that the field cannot store is returned unchanged."""
         return None if value is None else read_back(self.codec, value)
 
     @property
@@ -131,14 +135,14 @@ class Field:
 
     @property
     def empty_is_missing(self) -> bool:
-        """Whether an empty cell counts as missing: the codec never writes one, but a full write of a model without the
-        column does.
+        """Whether an empty cell counts as missing. The codec never writes an empty cell, but a program whose model
+        lacks the column does when it writes a whole row.
         """
         return not self.nullable and not self.codec.may_be_empty and not self.strict
 
     def default_value(self) -> Any:
-        """The default in its form after a read, a new one each time for a factory; only for fields that are not
-        required.
+        """The default, in the form that a read returns. A factory makes a new default each time. Only fields that are
+        not required have a default.
         """
         if self.kind == "counter":
             return 0
@@ -156,7 +160,7 @@ class Field:
         """Encodes a value as the bytes of its cell; None becomes the empty cell, or `NO_CELL`.
 
         If a nullable field has a codec that may return no bytes, its values are escaped: a leading 00 is doubled, and
-        the empty value becomes one 00. In external tables they are not.
+        the empty value becomes one 00. In external tables values are not escaped.
         """
         encode, none = self.codec.encode, self.cell_of_none
         if not self.nullable:

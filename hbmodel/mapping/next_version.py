@@ -10,8 +10,9 @@ from typing import Any, Self
 class NextVersion(int):
     """The version that a row has after an update, if the update is carried out.
 
-    Further copies of the copy share this instance, so all of them learn whether the update was carried out. If it was
-    not, the row may get this version by the write of another program, and no copy may count as read after that write.
+    If the returned copy is copied again, the new copies share this instance, so all of them learn whether the update
+    was carried out. If the update was not carried out, another program may write the row and give it this version. Then
+    none of the copies may count as read after that write.
 
     Attributes:
         before: the version of the object that was updated.
@@ -22,7 +23,9 @@ class NextVersion(int):
     waiting: bool
 
     def __new__(cls, before: int) -> Self:
-        """The version after `before`, which may itself belong to an update whose outcome is not known yet."""
+        """The version that follows `before`. The argument may itself be the version of an update whose outcome is not
+        known yet.
+        """
         version = super().__new__(cls, before + 1)
         version.before, version.waiting = before, True
         return version
@@ -33,12 +36,12 @@ class NextVersion(int):
 
     @property
     def required(self) -> int:
-        """The version that a call must require if it is made together with the update, or after it."""
+        """The version that a call must require if the call is made together with the update, or after the update."""
         return int(self) if self.waiting else self.before
 
     @property
     def stored(self) -> int:
-        """The known version of the row: as long as the outcome is not known, this is the version before the update."""
+        """The last version of the row that is known: while the outcome is not known, the version before the update."""
         version: int = self
         while isinstance(version, NextVersion):
             version = version.before
@@ -55,5 +58,5 @@ class NextVersion(int):
 
 
 def waiting(version: object) -> NextVersion | None:
-    """The given version, if it belongs to an update whose outcome is not known yet; otherwise None."""
+    """The given version if it is that of an update whose outcome is not known yet, otherwise None."""
     return version if isinstance(version, NextVersion) and version.waiting else None

@@ -68,7 +68,9 @@ class Predicate(ABC):
 
     @abstractmethod
     def canonical(self) -> tuple[Any, ...]:
-        """The predicate as nested tuples of text and bytes, equal for equal predicates; for continuation tokens."""
+        """The predicate as nested tuples of text and bytes, for continuation tokens. Equal predicates give equal
+        tuples.
+        """
 
 
 def _checked(other: object) -> Predicate:
@@ -91,7 +93,7 @@ def _packed(field: Field, value: Any) -> bytes:
 
 @frozen(eq=False, repr=False)
 class Comparison(Predicate):
-    """A comparison of a field with a constant, which is in its form after a read and never None."""
+    """A comparison of a field with a constant. The constant has the form that a read would return, and is never None."""
 
     field: Field
     operator: Comparator
@@ -113,7 +115,7 @@ class Comparison(Predicate):
             value = values[name]
             try:
                 return value is not None and compare(key(value), bound)
-            except TypeError:  # only for structured values, whose type may allow values without a common order
+            except TypeError:  # only for structured values, because their type may allow values that cannot be compared
                 raise QueryError(
                     "A stored value cannot be ordered relative to the value that it is compared with: compare with "
                     "== or in_.",
@@ -133,7 +135,9 @@ class Comparison(Predicate):
 
 @frozen(eq=False, repr=False)
 class In(Predicate):
-    """A field that equals one of some values, which may include None; `is_(None)` makes an `In` of None alone."""
+    """The condition that a field equals one of the given values, which may include None. The call `is_(None)` returns
+    an `In` whose only value is None.
+    """
 
     field: Field
     values: Sequence[Any]
@@ -167,7 +171,7 @@ class In(Predicate):
 
 @frozen(eq=False, repr=False)
 class StartsWith(Predicate):
-    """A text or bytes field that starts with a prefix."""
+    """The condition that a text or bytes field starts with a prefix."""
 
     field: Field
     prefix: str | bytes
@@ -193,7 +197,9 @@ class StartsWith(Predicate):
 
 @frozen(eq=False, repr=False)
 class Contains(Predicate):
-    """A collection that has at least one of some elements; None, like the empty collection, has none."""
+    """The condition that a collection contains at least one of the given elements. None and the empty collection do not
+    satisfy this condition.
+    """
 
     field: Field
     element: Field
@@ -220,7 +226,7 @@ class Contains(Predicate):
 
 @frozen(eq=False, repr=False)
 class And(Predicate):
-    """Every part holds."""
+    """The condition that all parts hold."""
 
     parts: tuple[Predicate, ...]
 
@@ -242,7 +248,7 @@ class And(Predicate):
 
 @frozen(eq=False, repr=False)
 class Or(Predicate):
-    """At least one part holds."""
+    """The condition that at least one part holds."""
 
     parts: tuple[Predicate, ...]
 

@@ -54,7 +54,7 @@ LIVENESS_QUALIFIER = b"_l"
 SPARE_FLAG_QUALIFIER = b"_"
 EXPIRY_QUALIFIER = b"_t"
 STAMP_QUALIFIER = b"_p"
-MOVE_QUALIFIER = STAMP_QUALIFIER + b"m"  # not the qualifier of a stamp, which is longer
+MOVE_QUALIFIER = STAMP_QUALIFIER + b"m"  # no stamp has this qualifier, because the qualifiers of stamps are longer
 CLAIM_QUALIFIER = b"_u"
 STATUS_QUALIFIER = b"_s"
 ROW_VERSION_QUALIFIER = b"_r"
@@ -84,21 +84,21 @@ T = TypeVar("T")
 
 @frozen(eq=False)
 class TableSchema:
-    """All declarations of a model, resolved; equality is identity.
+    """All declarations of a model, resolved. Two schemas are equal only if they are the same object.
 
     Attributes:
         model: the class.
         table: name of the primary table.
         family: default column family.
         fields: every field, in declaration order.
-        layout: layout of the primary row key, without salt; of the object key if objects share rows, see
+        layout: layout of the primary row key, without salt. If objects share rows, the layout of the object key, see
             `ObjectKeyLayout`.
         salt: salt of the primary table.
         indexes: the indexes, by name.
         immutable: whether rows never change after they are written.
         external: whether other programs write the table; deletes then touch mapped columns only.
         blind_puts: whether whole objects are put without a read of their rows.
-        exists: qualifier of the flag that marks existence, or None.
+        exists: qualifier of the flag that marks a row as existing, or None.
         flag_value: the value that a put writes into the flag's cell.
         witness: `family:qualifier` of the column that shows which rows of an external table are objects, or None.
         families: options of the model's families.
@@ -107,11 +107,12 @@ class TableSchema:
         kind: the byte that is the prefix of the model's qualifiers, or nothing.
         wide: the layout of a wide model; None if each object has its own row.
         maps: map columns, which are not among the fields.
-        replaces: the layout from which the model's objects move into this one, or None; its rows are decoded to objects
-            of this model.
-        successor: if this is such an earlier layout, the table to which its objects move; otherwise empty.
+        replaces: the earlier layout from which the model's objects move into this layout, or None. Rows of the earlier
+            layout are decoded to objects of this model.
+        successor: if this schema is such an earlier layout, the table to which the objects move; otherwise empty.
         declared: the decorated class, if the model has its declarations and another table; None for a decorated class.
-        of_tables: the models with these declarations and other tables, by table; unused ones are dropped.
+        of_tables: the models with the same declarations and a different table, by table. Models that are no longer used
+            are dropped.
         compiled: functions that were generated for the model, by purpose; see `keep`.
     """
 
@@ -181,7 +182,7 @@ class TableSchema:
 
     @cached_property
     def optional_columns(self) -> frozenset[bytes]:
-        """Columns whose empty cell may be omitted if no older cell can be below it."""
+        """Columns whose empty cell a put may omit if there can be no older cell that the empty cell must hide."""
         return frozenset(f.column for f in self.columns if f.none_may_be_left_out)
 
     @cached_property
@@ -202,7 +203,9 @@ class TableSchema:
         return None if self.exists is None else self.family + b":" + self.exists
 
     def is_flag(self, value: bytes) -> bool:
-        """Whether this value of the existence flag says that the row exists. Other programs may put any value."""
+        """Whether a cell of the existence flag with this value says that the row exists. Other programs may put any
+        value into the cell.
+        """
         return not is_claim(value) if self.external else value == FLAG
 
     @cached_property
@@ -216,7 +219,8 @@ class TableSchema:
 
     @cached_property
     def spare_flag_column(self) -> bytes | None:
-        """`family:qualifier` of the existence flag that only some rows have; None if no row needs it or may have it.
+        """`family:qualifier` of an existence flag that only some rows have. None if no row needs such a flag, or none
+        may have it.
 
         An update checks a cell that is not empty, to be sure that its row still exists. Every row has such a cell if
         the model has a required column that is never empty, or a declared flag. Rows of immutable models are not
@@ -252,8 +256,8 @@ class TableSchema:
 
     @cached_property
     def proving_columns(self) -> Sequence[bytes]:
-        """Columns such that a cell in any one of them shows that a row exists, if the model has no declared flag: the
-        required columns or, if there are none, all columns.
+        """The columns whose cells each show that a row exists, if the model has no declared flag. These are the
+        required columns or, if there are no required columns, all columns.
         """
         return self.required_columns or tuple(f.column for f in self.columns)
 
@@ -274,8 +278,8 @@ class TableSchema:
 
     @cached_property
     def row_version_column(self) -> bytes | None:
-        """`family:qualifier` of the cell in which objects of a versioned wide model show their row's version; None
-        for any other model.
+        """`family:qualifier` of the cell that contains the version of the row, in reads of objects of a versioned wide
+        model. None for any other model.
         """
         return None if self.wide is None or not self.versioned else self.family + b":" + ROW_VERSION_QUALIFIER
 
@@ -301,8 +305,8 @@ class TableSchema:
 
     @cached_property
     def stamp_prefix(self) -> bytes:
-        """The beginning of `family:qualifier` of stamps, cells that are put briefly to learn the time of the server
-        that holds a row; 8 more bytes follow.
+        """The first bytes of a stamp's `family:qualifier`; 8 more bytes follow. A stamp is a temporary cell. It is put
+        to learn the time of the server that holds the row.
         """
         return self.family + b":" + STAMP_QUALIFIER
 
@@ -327,16 +331,16 @@ class TableSchema:
         """The columns of the cells whose timestamps say when entries of a map column were last put. If objects share
         rows, a delete leaves these cells.
 
-        The delete removes the entries that it has found. An earlier put of entries may still take effect afterwards. It
-        must stay hidden as a whole, or its entries would be seen again once a new object is put. So the put of a new
-        object does not blank these cells either.
+        The delete removes the entries that it has found. An earlier put of entries may still take effect afterwards.
+        That put must stay hidden as a whole, or its entries would become visible again when a new object is put. So the
+        put of a new object does not overwrite these cells with empty ones either.
         """
         return tuple(map_field.column for map_field in self.maps if map_field.marked)
 
     @cached_property
     def row_columns(self) -> Sequence[bytes]:
-        """The columns to read for a whole row: its families; for a model with map columns, single columns, including
-        system columns.
+        """The columns that must be read for a whole row. These are the families or, for a model with map columns,
+        single columns, including system columns.
         """
         if not self.maps:
             return self.family_names
@@ -345,14 +349,14 @@ class TableSchema:
         return tuple(sorted({*self._system_columns, *flag, *moving, *(f.column for f in self.columns)}))
 
     def is_system(self, column: bytes) -> bool:
-        """Whether a column holds system data and not a part of the object. A row that has only such columns is not an
-        object.
+        """Whether a column contains system data, which is not part of the object. A row that has only such columns is
+        not an object.
         """
         return column in self._system_columns or column.startswith(self.stamp_prefix)
 
     @cached_property
     def wide_rows(self) -> WideRows | None:
-        """How a store keeps the objects of a wide model in rows; None if objects do not share rows."""
+        """Describes how a store keeps the objects of a wide model in rows. None if objects do not share rows."""
         wide = self.wide
         if wide is None:
             return None
@@ -362,12 +366,12 @@ class TableSchema:
             columns += [self.version_column, self.liveness_column]
         elif not wide.qualifiers.raw:
             columns.append(self.expiry_column)
-            rare = (self.liveness_column,)  # another program may put it, if its model declares an index
+            rare = (self.liveness_column,)  # a program whose model declares an index may put this cell
         if self.spare_flag_column is not None:
             columns.append(self.spare_flag_column)
         columns += self.kept_columns
         prefix_end, version = wide.prefix_end, self.row_version_column
-        if version is not None and prefix_end(ROW_VERSION) is not None:  # it looks like the key fields of an object
+        if version is not None and prefix_end(ROW_VERSION) is not None:  # looks like an object's key fields
             prefix_end = lambda qualifier: None if qualifier == ROW_VERSION else wide.prefix_end(qualifier)  # noqa: E731
         rows = WideRows(
             self.table,
@@ -454,7 +458,7 @@ class TableSchema:
 
 
 def is_claim(flag: bytes) -> bool:
-    """Whether the value of an existence flag says only that an insert has claimed the key."""
+    """Whether the value of an existence flag means only that an insert has claimed the key."""
     return len(flag) == _CLAIM_LENGTH and flag.startswith(CLAIMED)
 
 
@@ -464,7 +468,7 @@ _COLLECTIONS = (list, tuple, set, frozenset, GeneratorType)
 
 def schema_of(model: type[Any]) -> TableSchema:
     """The schema of a class decorated with `model`; raises `DeclarationError`, a `TypeError`, for anything else."""
-    # does what `_schema_in` does, without a call, because every use of a model passes through here
+    # the same as `_schema_in`, but without a call, because every use of a model runs this code
     schema = vars(model).get("__hbmodel__") if isinstance(model, type) else None
     if not isinstance(schema, TableSchema):
         raise _no_model(model)
@@ -487,7 +491,7 @@ def _schema_in(model: object) -> TableSchema | None:
 
 
 def _no_model(given: object) -> DeclarationError:
-    """The error of a call that takes a model and got something else."""
+    """The error of a call that takes a model, but was given something else."""
     found = given.__qualname__ if isinstance(given, type) else type(given).__qualname__
     if _schema_in(type(given)) is not None:
         return DeclarationError("Give the class of a model, not an object of it.", found=found)
@@ -501,7 +505,7 @@ def _no_model(given: object) -> DeclarationError:
 
 
 def _no_object(given: object) -> DeclarationError:
-    """The error of a call that takes an object of a model and got something else."""
+    """The error of a call that takes an object of a model, but was given something else."""
     found = type(given).__qualname__
     if isinstance(given, type):
         return DeclarationError("Give an object of a model, not a class.", found=given.__qualname__)
@@ -519,7 +523,7 @@ def _no_object(given: object) -> DeclarationError:
 
 
 def _undecorated(given: object, found: str) -> DeclarationError | None:
-    """The error for a class that extends a model, or None for any other."""
+    """The error for a class that extends a model. None for any other argument."""
     for base in given.__mro__[1:] if isinstance(given, type) else ():
         if _schema_in(base) is not None:
             return DeclarationError(

@@ -49,7 +49,8 @@ _READ: Final[Mapping[Any, tuple[Callable[[str], Any], str]]] = {
 
 
 def value_of_text(codec: Codec[Any], text: str, field: str) -> Any:
-    """Parses the text of a value; the codec checks later, when the value is used, whether it can be stored.
+    """Parses the text of a value. Whether the value can be stored is checked by the codec later, when the value is
+    used.
 
     Args:
         text: the text that a user entered.
@@ -68,7 +69,9 @@ def value_of_text(codec: Codec[Any], text: str, field: str) -> Any:
 
 
 def json_of_value(value: Any) -> Any:
-    """A value in JSON: numbers, text, true, false, null, lists and objects; everything else as its text."""
+    """A value in JSON. Numbers, text, booleans, None, lists and dictionaries are kept. Any other value becomes its
+    text.
+    """
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

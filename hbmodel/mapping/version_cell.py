@@ -29,7 +29,7 @@ version, 03 if it has only the latest nonces.
 """
 
 MOVED, MOVED_TRUNCATED = b"\x04", b"\x05"
-"""As `VERSIONED` and `TRUNCATED`, for a row that a move between tables has sealed or put."""
+"""The counterparts of `VERSIONED` and `TRUNCATED` for a row that was sealed, or put, by a move between tables."""
 
 SEALED, OPENED = b"\x01", b"\x00"
 """The byte after the version in the cell of a row that was moved; the nonce of the step follows."""
@@ -48,8 +48,8 @@ class VersionCell:
     """A parsed version cell.
 
     Attributes:
-        version: the version of the row; 0 if there is no cell, or one that a last-write-wins write put.
-        nonces: the nonces of the write that put the cell, and of those before it, the latest first.
+        version: the version of the row; 0 if there is no cell, or if the cell was put by a last-write-wins write.
+        nonces: the nonces of the write that put the cell and of the writes before it, the latest first.
         complete: whether `nonces` contains the nonces of all writes since the row's first version.
         step: the step of a move between tables that sealed or copied the row, as a byte and its nonce; otherwise empty.
     """
@@ -61,7 +61,9 @@ class VersionCell:
 
     @property
     def sealed(self) -> bool:
-        """Whether the row must not be written in this table: it is moving to another one, or has moved."""
+        """Whether the row must not be written in this table, because the row is moving, or has moved, to a different
+        table.
+        """
         return self.step[:1] == SEALED
 
     @classmethod
@@ -83,7 +85,7 @@ class VersionCell:
         return cls(int.from_bytes(data[len(VERSIONED) : _START]), nonces, data[:1] == VERSIONED)
 
     def next(self, nonce: bytes, timestamp: int, count: int) -> VersionCell:
-        """The cell of the next write, at the time `timestamp`; it keeps at most `count` earlier nonces."""
+        """The cell that the next write puts, at the time `timestamp`. The cell keeps at most `count` earlier nonces."""
         version = self.version + 1 if self.version else max(timestamp, 1)
         return VersionCell(version, (nonce, *self.nonces[:count]), self.complete and len(self.nonces) <= count)
 
@@ -92,7 +94,7 @@ class VersionCell:
         return VersionCell(self.version, self.nonces, self.complete, SEALED + nonce)
 
     def opened_by(self, nonce: bytes) -> VersionCell:
-        """The cell of the same version in the copy of a sealed row; it differs from every earlier cell in its place."""
+        """The cell of the same version in the copy of a sealed row. It differs from every cell that was there before."""
         return VersionCell(self.version, self.nonces, self.complete, OPENED + nonce)
 
     @property

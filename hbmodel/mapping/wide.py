@@ -1,4 +1,4 @@
-"""Wide models, whose objects share rows: their declaration, and how a store maps objects to rows."""
+"""The declaration of wide models, whose objects share rows, and the mapping of their objects to rows by a store."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class WideLayout:
 
     Attributes:
         form: converts between object keys and pairs of row key and qualifier prefix.
-        prefix_end: returns the end of the object's prefix in a qualifier, including the kind; None if the qualifier
-            belongs to no object.
+        prefix_end: a function that returns the position in a qualifier at which the prefix of its object ends,
+            including the kind. It returns None if the qualifier belongs to no object.
     """
 
     form: ObjectKeyForm
@@ -41,7 +41,9 @@ class WideLayout:
         return self.form.kind
 
     def slices(self, places: KeyRange) -> tuple[Slice, ...]:
-        """The slices with exactly the cells of the objects whose object keys lie in a range, in key order."""
+        """The slices that contain exactly the cells of the objects whose object keys lie in a range. The slices are in
+        key order.
+        """
         return self.form.slices(places, self.prefix_end)
 
     def check(self, place: bytes, *, table: str) -> None:
@@ -62,7 +64,7 @@ class WideLayout:
 
 
 def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyLayout:
-    """The layout of a model's key: an `ObjectKeyLayout` if its objects share rows, with each other or with objects of
+    """The layout of a model's key. It is an `ObjectKeyLayout` if several objects can share a row, including objects of
     other kinds.
 
     Args:
@@ -147,13 +149,13 @@ def wide_rows(
     marked: bool,
     external: bool,
 ) -> WideLayout | None:
-    """How a store maps the objects of a wide model to rows; None for a model with a row for each object.
+    """Describes how a store maps the objects of a wide model to rows. None if each object has its own row.
 
     Args:
         row: the constant row, or None.
-        kind: the prefix of its qualifiers, or None.
+        kind: the prefix byte of the model's qualifiers, or None.
         marked: whether objects have cells that are not columns: system cells or a flag.
-        external: whether other programs write the table. Then None is the absence of the cell.
+        external: whether other programs write the table. In this case None is stored as the absence of the cell.
 
     Raises:
         DeclarationError: the columns are not possible in a wide model.

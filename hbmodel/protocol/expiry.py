@@ -118,8 +118,8 @@ def read_end(value: bytes) -> int:
 
 
 def end_of_live(row: Row, column: bytes) -> int | None:
-    """When a live row whose liveness cell is in `column` expires, or None; only writes of the whole row set that
-    cell.
+    """The time at which a live row expires, from its liveness cell in the column `column`, or None if it does not
+    expire. Only writes of the whole row set that cell.
     """
     cell = row.columns.get(column)
     if cell is None or cell.value[: len(LIVE)] != LIVE or len(cell.value) != len(LIVE) + _END.size:
@@ -128,7 +128,8 @@ def end_of_live(row: Row, column: bytes) -> int | None:
 
 
 def end_of_adopted(schema: TableSchema, row: Row) -> int | None:
-    """When a row expires, or None, in a table where rows with and without a liveness cell are live.
+    """The time at which a row expires, or None if it never does. The table may contain live rows both with and without
+    a liveness cell.
 
     The row was read with every column of the model. A later put by a writer that sets no liveness cell leaves an older
     liveness cell in place, but its own cells are newer.
@@ -146,7 +147,8 @@ def _outlives(schema: TableSchema, row: Row, timestamp: int) -> bool:
 
 
 def end_of_unindexed(row: Row, column: bytes) -> int | None:
-    """When a row expires, by the cell in `column`, or None; the row was read with every column of the model.
+    """The time at which a row expires, from its cell in the column `column`, or None if it does not expire. The row was
+    read with every column of the model.
 
     A later put without a TTL leaves that cell in place, but its own cells are newer. A stamp (see `server_time`) does
     not count as a newer cell.

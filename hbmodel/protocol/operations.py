@@ -62,7 +62,8 @@ class MutateRow:
 
 @frozen
 class CheckAndMutate:
-    """Changes a row if one of its cells has the expected value. Answer: whether the change was applied.
+    """Changes a row if one of its cells has the expected value. The answer is True if the change was applied, else
+    False.
 
     Safe to repeat: after a refusal, the protocol looks for its own nonce, which shows whether an earlier call was
     applied.

@@ -81,7 +81,8 @@ def read_stamped(
     bound: int,
     draw: Callable[[], bytes] = draw_stamp,
 ) -> Protocol[dict[bytes, StampedRow]]:
-    """Reads rows, each with a time from its region server at which it may be written.
+    """Reads rows and, for each row, a time from the clock of its region server that a write of the row can use as
+    timestamp.
 
     Sends one put and one get for all rows, and repeats them for rows that another program wrote in between. Between put
     and get the clock ticks, so everything that the get does not show has a later time from its server. The stamp cells

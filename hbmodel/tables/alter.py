@@ -150,7 +150,7 @@ def _drop_undeclared(
 ) -> list[str]:
     """Drops all indexes that a model does not declare, at the same time. Returns the deleted tables.
 
-    This includes indexes of which a killed call has left only the table.
+    This includes indexes whose tables remain only because a call that dropped or built them was killed.
     """
     registration = None if catalog.table not in store.tables() else catalog.read(schema)
     if registration is None:

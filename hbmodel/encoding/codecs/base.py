@@ -118,7 +118,8 @@ class Codec(ABC, Generic[T]):
         raise DeclarationError("This codec cannot be part of a key: use a scalar codec.", codec=type(self).__name__)
 
     def part_end(self, data: bytes, start: int) -> int:
-        """The position after the part form that begins at `start`. A codec may find it without decoding the value.
+        """The position at which the part form that begins at `start` ends. A codec may find it without decoding the
+        value.
 
         Raises:
             DecodingError: no part form begins there.
@@ -163,7 +164,7 @@ class Codec(ABC, Generic[T]):
         return self.key
 
     def constant(self, value: T) -> T:
-        """A value to compare with in a query, as it would read back.
+        """The value that a query must compare with: the given one after it has been encoded and decoded.
 
         Raises:
             EncodingError: the value cannot be stored exactly.

@@ -113,9 +113,9 @@ JavaLong = JavaIntCodec(64)
 class ReverseStampCodec(FixedWidth[datetime]):
     """`Long.MAX_VALUE - t` as a Java long, where t is an aware datetime since 1970: the newest sorts first.
 
-    Call it with a unit other than milliseconds: `ReverseStamp("s")`. Times before 1970 are refused, and times finer
-    than the unit too, unless they are rounded: `ReverseStamp(round=True)`, see `Datetime`. `ReverseStampInt` has the
-    same bytes for plain numbers.
+    The unit is milliseconds unless another one is given, as in `ReverseStamp("s")`. Times before 1970 are refused.
+    Times that are more precise than the unit are refused too, unless they are rounded: `ReverseStamp(round=True)`, see
+    `Datetime`. `ReverseStampInt` stores plain numbers as the same bytes.
     """
 
     unit: Unit = field(default="ms", converter=declared_unit)

@@ -25,7 +25,9 @@ ESCAPED_ZERO = b"\x00\xff"
 
 
 def escape(data: bytes) -> bytes:
-    """Replaces 00 by 00 FF; followed by the terminator 00 01 this preserves the original order."""
+    """Replaces each byte 00 with 00 FF. If the terminator 00 01 is appended to the result, the original order is
+    preserved.
+    """
     return data.replace(b"\x00", ESCAPED_ZERO)
 
 

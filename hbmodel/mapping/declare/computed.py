@@ -29,9 +29,10 @@ class ComputedField(Field):
     Attributes:
         function: called with the values of `of`.
         of: names of the stored fields, in the order of the function's arguments.
-        forms: for each field of `of`, a function that converts its value to the form after a read. So `function` never
-            gets another form of the value, such as the form of a declared default.
-        version: the declared version of the function; an index over another version counts as another index.
+        forms: for each field in `of`, a function that converts a value to the form that a read returns. So `function`
+            gets each value in this form only, even if a declared default has a different form.
+        version: the declared version of the function. An index that was built with a different version counts as a
+            different index.
     """
 
     function: Callable[..., Any] = field(kw_only=True, eq=False, repr=False)
@@ -79,7 +80,7 @@ class ComputedSpec:
     nullable: bool
 
     def resolve(self, name: str, stored: Mapping[str, Field]) -> ComputedField:
-        """The field, given the stored fields of its model.
+        """Makes the computed field from the stored fields of its model.
 
         Raises:
             DeclarationError: the declaration is invalid, or there is no codec for the values of the field.
@@ -179,9 +180,9 @@ def computed(
         function: called with the values of `of`, by position; it must always return the same result for the same
             values.
         of: names of key fields and ordinary columns.
-        version: increase it when the function returns other values than before. Programs with the older function then
-            refuse the indexes over the field, and the indexes must be rebuilt.
+        version: a number to be increased when the function changes and returns different values than before. Programs
+            with the older function then refuse the indexes over the field, and the indexes must be rebuilt.
         codec: how values become bytes; by default the codec for the function's return annotation.
-        nullable: whether the function may return None, if no annotation says so.
+        nullable: whether the function may return None. This is needed only if the return annotation does not say so.
     """
     return typing.cast("Computed[T]", ComputedSpec(function, of, version, codec, nullable))

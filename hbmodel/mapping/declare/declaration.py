@@ -102,9 +102,10 @@ def build_schema(
         marked=marked,
         external=options.external,
     )
-    # Entries can answer queries without the row only if every writer can revoke them: it has read the row (versioned),
-    # or rows never change (immutable). This is not so if cells expire, if a row can have several entries or buckets, or
-    # if other programs write the table.
+    # Entries can answer queries without a read of the row only if each writer of a row can revoke the entries of the
+    # row. Writers can do so if they have read the row (versioned models), and need not if rows never change (immutable
+    # models). It is not possible if cells expire, if a row can have several entries or buckets, or if other programs
+    # write the table.
     lasting = not (options.external or salt.random or any(family.ttl is not None for family in families))
     known = lasting and (versioned or options.immutable)
 
@@ -315,7 +316,9 @@ def _check_spec(model: str, field: Field) -> None:
 
 
 def _check_default(model: str, field: Field) -> None:
-    """Checks that a column can store its default, which new objects get, and which is read if the cell is missing."""
+    """Checks that a column can store its default. New objects get the default, and reads return it if the cell is
+    missing.
+    """
     default = field.default
     if default is REQUIRED or field.kind == "counter":
         return
@@ -370,7 +373,7 @@ def _build_index(
         )
     if not spec.parts:
         raise mistake("An index needs at least one field.")
-    # not a set: the registry stores the covered columns in their order
+    # not a set, because the registry stores the covered columns in the declared order
     covers = spec.covers if isinstance(spec.covers, list | tuple) else (None,)
     if not all(isinstance(n, str) for n in (*covers, *(part.name for part in spec.parts))):
         raise mistake(

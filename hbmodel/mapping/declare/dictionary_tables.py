@@ -19,7 +19,7 @@ SEQUENCES = "hbmodel_sequences"
 
 @frozen
 class Counter:
-    """The cell in which a sequence counts: it contains the greatest id that was assigned."""
+    """The cell with the count of a sequence, which is the greatest id that was assigned."""
 
     table: str
     row: bytes
@@ -116,9 +116,10 @@ def tables_of(dictionary: Dictionary) -> DictionaryTables:
 def dictionary(name: str, ids: Codec[int]) -> Dictionary:
     """Declares a dictionary: short ids for long names, for use as the codec of a field.
 
-    A name gets its id when an object with it is first added, by any program: if several programs add the same new name
-    at the same time, one assigns the id and the others use it. Ids start at 1. `create_tables` creates the dictionary's
-    tables, `<name>.ids` and `<name>.names`, together with the tables of every model that uses the dictionary.
+    A name gets its id when a program first adds an object that contains the name. If several programs add the same new
+    name at the same time, one of them assigns the id and the others use this id. Ids start at 1. `create_tables`
+    creates the dictionary's tables, `<name>.ids` and `<name>.names`, together with the tables of every model that uses
+    the dictionary.
 
     Args:
         name: name of the dictionary, `namespace:name` or `name`.

@@ -11,7 +11,8 @@ from hbmodel.mapping.schema import TableSchema
 
 
 def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
-    """The schema of the table that a model replaces; it decodes that table's rows to objects of the new model.
+    """The schema of the table that a model replaces. With this schema, the rows of that table are decoded to objects of
+    the new model.
 
     Raises:
         DeclarationError: objects cannot be moved from one layout to the other; the error says why.

@@ -49,8 +49,9 @@ def family(
     Args:
         name: a short name, since every cell contains it.
         ttl: lifetime of cells, in whole seconds; HBase removes them after that.
-        max_versions: maximum number of versions of a cell; HBase's default is 1.
-        compression: `"NONE"`, `"GZ"`, `"SNAPPY"`, `"LZ4"`, `"ZSTD"`, ...; the servers must have its library.
+        max_versions: how many versions of each cell HBase keeps; HBase's default is 1.
+        compression: `"NONE"`, `"GZ"`, `"SNAPPY"`, `"LZ4"`, `"ZSTD"`, ...; the servers must have the library for this
+            compression.
         bloom_filter: `"NONE"`, `"ROW"` (HBase's default) or `"ROWCOL"`.
         block_size: size of blocks in HFiles, in bytes, 1 KiB to 16 MiB; HBase's default is 65,536.
         in_memory: whether the block cache favours the family.
@@ -143,7 +144,8 @@ def _whole(number: Any, allowed: range) -> bool:
 
 
 def with_versions(model: str, family: Family, fields: Sequence[Field], *, immutable: bool, external: bool) -> Family:
-    """The declared family with the number of versions that its columns need; `immutable`: rows never change.
+    """The declared family, with the number of cell versions that its columns need. The argument `immutable` says that
+    rows never change.
 
     Raises:
         DeclarationError: a column cannot keep the versions that it declares; the error names the field.
@@ -188,11 +190,13 @@ def with_versions(model: str, family: Family, fields: Sequence[Field], *, immuta
 
 
 def check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int | None], *, alone: bool) -> None:
-    """Checks that what remains of a row after some of its cells have expired is a whole object, or no object at all.
+    """Checks the TTLs of the families of a row: after some cells of the row have expired, the remaining cells must be a
+    whole object or no object.
 
     Args:
-        lives: TTL of each family in seconds, by name; None for a family without one.
-        alone: whether a row has no cells except its columns: no flag, and no system cells of an index.
+        lives: TTL of each family in seconds, by the name of the family; None for a family without a TTL.
+        alone: whether all cells of a row belong to columns, so that there is neither a flag nor a system cell of an
+            index.
 
     Raises:
         DeclarationError: a column would expire before or after the rest of its row; the error names the field.

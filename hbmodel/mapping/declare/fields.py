@@ -76,7 +76,7 @@ class FieldSpec:
 
 @attrs.frozen
 class FlagSpec:
-    """The return value of `flag`: the qualifier and the value of a cell that a row has while it exists."""
+    """The return value of `flag`: the qualifier and the value of the cell that marks a row as existing."""
 
     alias: str | bytes
     value: bytes = FLAG
@@ -223,10 +223,10 @@ def column(
     """Declares a field stored in its own cell.
 
     Args:
-        alias: the column qualifier; keep it short, since every cell contains it. By default the attribute's name. It is
-            positional only, because type checkers interpret a keyword `alias` as the name of the constructor's
-            argument. It may be empty for the only column of a model with key fields in the qualifier. In an external
-            table it may be bytes, may begin with an underscore, and may be empty.
+        alias: the column qualifier; keep it short, since every cell contains it. By default the attribute's name. The
+            argument is positional only, because type checkers interpret a keyword `alias` as the name of the
+            constructor's argument. The alias may be empty for the only column of a model with key fields in the
+            qualifier. In an external table the alias may be bytes, may begin with an underscore, and may be empty.
         codec: how values become bytes; by default the codec for the annotation.
         default: the value for new objects, and for stored rows that lack the cell; `attrs.Factory(list)` makes a new
             list each time. Without a default the column is required: reading a row that lacks it raises
@@ -259,18 +259,20 @@ def counter(
 ) -> Column[int]:
     """Declares a counter: a Java long of 8 bytes that `Session.increment` changes atomically on the server.
 
-    It is 0 until it is incremented. It is not part of the constructor, of `add`, of an index or of its covered columns.
+    A counter is 0 until it is incremented. The constructor and `add` do not take a value for it, and an index can
+    neither contain nor cover it.
     """
     del init  # tells type checkers that the constructor does not take the field
     return typing.cast("Column[int]", FieldSpec("counter", JavaLong, alias, family, 0))
 
 
 def version(*, init: Literal[False] = False) -> Column[int]:
-    """Declares the version of a model: every write of a row increments it, and is checked against it (optimistic
+    """Declares the version of a model. Every write of a row checks the version and increments it (optimistic
     concurrency).
 
-    It is 0 (unknown) in an object that was created and not read. It is not part of the constructor or of equality.
-    `attrs.evolve` keeps it. Needs a store with check-and-mutate: embedded, or HBase through its Thrift2 gateway.
+    The version is 0 (unknown) in an object that was created and not read. The constructor does not take it, and `==`
+    ignores it. `attrs.evolve` keeps it. Versioned models need a store with check-and-mutate: the embedded store, or
+    HBase through its Thrift2 gateway.
     """
     del init  # tells type checkers that the constructor does not take the field
     return typing.cast("Column[int]", FieldSpec("version", VersionCodec(), default=UNKNOWN))
@@ -279,13 +281,14 @@ def version(*, init: Literal[False] = False) -> Column[int]:
 def flag(alias: str | bytes, value: bytes = FLAG) -> FlagSpec:
     """Names the cell that contains 01 while a row exists, for `@hb.model(exists=hb.flag("e"))`.
 
-    `insert` needs it if every required column may be stored as an empty cell, since HBase's check cannot distinguish an
-    empty cell from an absent one.
+    `insert` needs this cell if every required column may be stored as an empty cell, since HBase's check cannot
+    distinguish an empty cell from an absent one.
 
     Args:
         alias: the column qualifier; in an external table it may be bytes.
-        value: the value that puts store in the cell, only for an external table: the value that the other programs put,
-            such as `x` in Phoenix's cell `_0`. A row with any value in the cell exists.
+        value: the value that puts store in the cell. It can only be given for an external table, and should be the
+            value that the other programs put, such as `x` in Phoenix's cell `_0`. A row exists if it has this cell,
+            whatever the value.
     """
     return FlagSpec(alias, value)
 
@@ -305,13 +308,13 @@ def index(
         fields: names of the fields by which rows are looked up, in key order. `asc("at")` and `desc("at")` set a
             direction; other fields keep their own. `each("tags")` uses the elements of a collection. The rest of the
             primary key is appended automatically.
-        covers: columns that are stored in the entries too, in a tuple. On versioned and immutable models, entries
+        covers: a tuple of columns that are also stored in the entries. On versioned and immutable models, entries
             answer queries that need no other columns.
-        salt: salt of the index table, by the names of its fields.
-        skip_none: excludes rows that have None in a field of the index. Queries that use the index must exclude None in
-            these fields: by `==`, `<`, `startswith` and similar conditions, or by `~field.is_(None)`.
-        where: excludes rows that do not satisfy a condition: `where=lambda ticket: ticket.state == "open"`. Queries
-            that use the index must repeat the condition, or have one that clearly implies it.
+        salt: salt of the index table. Its argument `by` names fields of the index.
+        skip_none: excludes rows that have None in a field of the index. A query can use the index only if it excludes
+            None in these fields: by `==`, `<`, `startswith` and similar conditions, or by `~field.is_(None)`.
+        where: excludes rows that do not satisfy a condition: `where=lambda ticket: ticket.state == "open"`. A query can
+            use the index only if it repeats this condition, or has a condition that clearly implies it.
         unique: whether no two rows may have the same values in these fields (None excepted); a write that would break
             this rule raises `UniqueViolation`. Only for versioned models.
         renamed_from: the former name of the index, with the same entries.
@@ -323,16 +326,17 @@ def index(
 def each(name: str, *, desc: bool = False) -> DeclaredPart:
     """A part of an index that contains the elements of a collection field: each different element has its own entry.
 
-    Queries use it by `Model.tags.contains("x")`. Rows whose collection is empty or None have no entries.
+    Queries use such an index for the condition `Model.tags.contains("x")`. Rows whose collection is empty or None have
+    no entries.
     """
     return EachField(name, desc)
 
 
 def asc(name: str) -> IndexField:
-    """An index field that sorts ascending, whatever its direction in the row key."""
+    """An index field that sorts ascending, even if the field sorts descending in the row key."""
     return IndexField(name, False)
 
 
 def desc(name: str) -> IndexField:
-    """An index field that sorts descending, whatever its direction in the row key."""
+    """An index field that sorts descending, even if the field sorts ascending in the row key."""
     return IndexField(name, True)

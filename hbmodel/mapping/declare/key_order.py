@@ -14,11 +14,12 @@ S = TypeVar("S")
 
 
 def in_key_order(cls: type[Any], specs: Mapping[str, S], order: Sequence[str] | None) -> Mapping[str, S]:
-    """The declarations of an undecorated class with its key fields in the order of the row key.
+    """Sorts the declarations of a class that is not decorated yet, so that its key fields are in the order of the row
+    key.
 
     Args:
         specs: the declarations of the class and its bases, the declarations of the last base in `__mro__` first.
-        order: names of all key fields, as declared by the model, or None.
+        order: names of all key fields in the order that the model declares, or None if it declares no order.
 
     Raises:
         DeclarationError: `order` does not contain exactly the names of the key fields.

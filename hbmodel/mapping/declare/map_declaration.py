@@ -20,7 +20,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 LONGEST_NAME = 100
-"""The maximum length of the name of a map column, in bytes, since continuation tokens contain it."""
+"""The maximum length of the name of a map column, in bytes. Continuation tokens contain this name."""
 
 
 @frozen(eq=False, repr=False, order=False)
@@ -118,13 +118,13 @@ def map_column(
     merge their entries into the existing ones.
 
     Args:
-        alias: the prefix of the qualifiers of all entries; by default the attribute's name. No other alias of the
-            family may begin with it, and it may not begin with another alias.
+        alias: the prefix of the qualifiers of all entries; by default the attribute's name. Of this alias and any other
+            alias of the family, neither may begin with the other.
         key: codec of the keys; by default the codec for the annotation, `hb.Map[str, int]` or `dict[str, int]`.
         value: codec of the values; by default also the codec for the annotation.
         family: column family; by default the model's.
-        factory: for type checkers: `factory=dict` declares that the constructor argument is optional. New objects have
-            an empty dictionary in any case.
+        factory: tells type checkers by `factory=dict` that the constructor argument is optional. New objects have an
+            empty dictionary with or without it.
     """
     if factory is not dict:
         raise DeclarationError(
@@ -145,9 +145,9 @@ def resolve_map(
     """Makes a map column from its declaration.
 
     Args:
-        family: checks the given family, or returns the model's.
-        qualifier: checks an alias.
-        mistake: makes errors.
+        family: a function that checks a family that was given, or returns the model's family if none was given.
+        qualifier: a function that checks an alias.
+        mistake: a function that makes the error to raise.
 
     Raises:
         DeclarationError: the annotation or a codec is not valid here, or the name is too long.

@@ -69,8 +69,8 @@ def model(
     Args:
         table: name of the primary table, `namespace:name` or `name`; the table of an index is `<table>.<index>`.
         family: column family of every column that names no other: its name, or `hb.family(...)` with options.
-        families: `hb.family(...)` for further families that columns name, if they have options. All families of a model
-            with indexes have the same TTL, which the index tables get too.
+        families: `hb.family(...)` for each further family that columns name and that has options. All families of a
+            model with indexes have the same TTL, which the index tables get too.
         salt: spreads rows over buckets.
         immutable: rows are never changed after they are written, so writes need not read the old row; `update` and
             `increment` are refused. Keys of deleted rows must not be used again within the grace time (an hour).
@@ -80,17 +80,18 @@ def model(
             put does not notice a cell whose timestamp is ahead of the server's clock. With False, each commit first
             reads the rows of its puts in one call. If it finds such cells, it waits, or raises `ClockError`.
         exists: the cell that marks a row as existing, see `flag`. In an external table, every row with a cell in the
-            model's families is a row of the model. If a flag, or the field of a required column, is named here, only
-            rows with this cell are rows of the model, and reads do not have to ask for whole families.
-        row: the key of the one row that contains all objects; every key field then has `in_qualifier=True`.
+            model's families counts as a row of the model, unless a flag or the field of a required column is given
+            here. Then only rows with this cell are rows of the model, and reads do not have to ask for whole families.
+        row: the row key, if one row contains all objects of the model. Every key field must then have
+            `in_qualifier=True`.
         kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one
             family, such as an owner and their pets. It cannot be added later.
         frozen: assignments to objects raise `FrozenObject`, since no commit would write them, and objects can be
             hashed. With False, an assignment only changes the object in memory: the session does not notice it. Type
             checkers report assignments only if `frozen=True` is written out. This is not their default, because mypy
             would then treat the fields that a model inherits from a mixin as plain values.
-        replaces: the model, with another key or salt, from whose table objects are moved into the table of this model;
-            see `hb.migration.migrate`.
+        replaces: a model with a different key or salt, whose objects are moved from its table into the table of this
+            model; see `hb.migration.migrate`.
         key_order: names of all key fields in the order of the row key, if it differs from the order of declaration. By
             default fields of bases come first, beginning with the base that is named last.
 
@@ -163,8 +164,8 @@ def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
 
     Args:
         cls: the class, if the decorator is used as `@hb.mixin`.
-        frozen: whether the models that inherit it contain `frozen=True` (type checkers require the same value for
-            both).
+        frozen: whether the models that inherit from the class are declared with `frozen=True`. Type checkers require
+            the same value for the mixin and its models.
     """
     del frozen
 

@@ -36,7 +36,7 @@ class ModelOptions:
 
     @property
     def family_name(self) -> str:
-        """Name of the default family; only valid after its check."""
+        """Name of the default family. It must not be read before the option `family` has been checked."""
         return self.family.name.decode() if isinstance(self.family, Family) else self.family
 
 

@@ -20,13 +20,13 @@ _SYSTEM = re.compile(rb"_[lrstuv]?|_p.*", re.DOTALL)
 def as_qualifier(
     model: str, alias: Any, *, family: bytes = b"", empty: bool = False, external: bool = False, **details: Any
 ) -> bytes:
-    """The bytes of a column alias; raises `DeclarationError` for an invalid one.
+    """The bytes of a column alias. Raises `DeclarationError` if the alias is invalid.
 
     Args:
         model: name of the model, for errors.
         alias: the alias.
         family: the family of the column. An alias that is text and begins with the family is treated as a mistake.
-        empty: whether it may be empty.
+        empty: whether the alias may be empty.
         external: whether other programs write the table. They may have chosen any bytes, and names that begin with
             an underscore.
     """
@@ -68,8 +68,8 @@ def as_qualifier(
 
 
 def is_field_name(name: str) -> bool:
-    """Whether code can use this name for an attribute, and Python does not reserve it. Classes that are made by a call
-    can have attributes with any names.
+    """Whether the name can be written as an attribute in code and is not reserved by Python. Classes that are made by a
+    call can have attributes with any names.
     """
     special = name.startswith("__") and name.endswith("__")
     return name.isidentifier() and not iskeyword(name) and not special and normalize("NFKC", name) == name

@@ -26,8 +26,8 @@ def with_table(model: type[C], table: str) -> type[C]:
     know its fields. Its index tables are `<table>.<index>`; names for ids are kept in the same tables as before. Its
     tables are created, verified and dropped like those of any model.
 
-    While the result is in use, the same table gives the same class. Objects, and partitions of its queries, can be
-    pickled if those of the original model can.
+    While the result is in use, further calls for the same table return the same class. Objects, and partitions of its
+    queries, can be pickled if those of the original model can.
 
     Args:
         model: the declared model, or a result of this function.

@@ -1,4 +1,6 @@
-"""Names stored fields by their places in the bytes, so that indexes can be compared whatever names the fields have."""
+"""Names stored fields by their places in the bytes, so that indexes can be compared even if their fields have different
+names.
+"""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def opentsdb_uids(kind: str, *, width: int = 3, table: str = "tsdb-uid", random:
         width: the length of an id in bytes, big-endian, from 1 to 8: `tsd.storage.uid.width.metric`, `.tagk` or
             `.tagv` in OpenTSDB's configuration.
         table: the name of OpenTSDB's table of ids, `tsd.storage.hbase.uid_table`.
-        random: whether OpenTSDB gives random ids to metrics, `tsd.core.uid.random_metrics`.
+        random: whether OpenTSDB assigns random ids to metrics, `tsd.core.uid.random_metrics`.
 
     Raises:
         DeclarationError: there is no such kind, the width is not one of these, or `random` is given for ids that

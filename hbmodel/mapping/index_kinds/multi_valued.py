@@ -19,11 +19,11 @@ from hbmodel.mapping.predicates import Comparison, Contains, In, Predicate
 
 @frozen
 class EachPart(IndexPart):
-    """Each element of a field's value; rows whose value is None or empty have no entries.
+    """A part that contains each element of a field's value. Rows whose value is None or empty have no entries.
 
     Attributes:
         leaves_none_out: whether elements that are None have no entries.
-        chosen: leaves out the elements that a query does not ask for, or None if the part has them all.
+        chosen: a function that leaves out elements that a query does not ask for. None if the part has all elements.
     """
 
     of: Field
@@ -70,8 +70,8 @@ class EachPart(IndexPart):
         return [*conditions[:chosen], Condition(predicate, on_entry), *conditions[chosen + 1 :]]
 
     def _elements(self, predicate: Predicate) -> Sequence[Any]:
-        """A set of elements of which every row that satisfies a condition has at least one. Empty if no such set is
-        known, or if not all of its elements have entries.
+        """A set of elements such that every row that satisfies the condition has at least one of them. The result is
+        empty if no such set is known, or if some element in the set has no entry.
         """
         if not isinstance(predicate, Contains) or predicate.field.name != self.of.name:
             return ()

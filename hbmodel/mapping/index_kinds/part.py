@@ -15,16 +15,16 @@ from hbmodel.mapping.predicates import Predicate
 
 @frozen(eq=False)
 class Condition:
-    """One condition of a query, and its meaning for an index entry.
+    """A condition of a query, and the condition on index entries that follows from it.
 
     If the ranges of a query enforce `on_entry`, `asked` is not tested. So the row of an entry that satisfies `on_entry`
-    must satisfy `asked`. A kind of part that cannot guarantee this keeps the condition unchanged, and adds another one:
-    `Condition(on_entry, on_entry)`.
+    must satisfy `asked`. A kind of part that cannot guarantee this keeps the condition unchanged, and adds a second
+    condition: `Condition(on_entry, on_entry)`.
 
     Attributes:
         asked: the condition on rows, as in the query.
-        on_entry: the condition on the parts of an entry's key: a row that satisfies `asked` has an entry that satisfies
-            this.
+        on_entry: the condition on the parts of an entry's key. Each row that satisfies `asked` has an entry that
+            satisfies `on_entry`.
     """
 
     asked: Predicate
@@ -35,10 +35,11 @@ class IndexPart(ABC):
     """One declared part of an index's key, resolved.
 
     Attributes:
-        operand: the field that the key contains at this place, by its name there; predicates on it refer to entries.
-        desc: whether it sorts descending.
-        required: the predicates that every row with entries satisfies; a query must imply them to be answered by the
-            index.
+        operand: the field that the key of an entry contains at this place, with the name that it has there. Predicates
+            on this field refer to entries.
+        desc: whether the part sorts descending.
+        required: the predicates that every row with entries satisfies. The index can answer a query only if the query
+            implies these predicates.
     """
 
     __slots__ = ()
@@ -50,11 +51,12 @@ class IndexPart(ABC):
     @property
     @abstractmethod
     def reads(self) -> frozenset[str]:
-        """The stored fields that the values depend on."""
+        """Names of the stored fields on which the values of the part depend."""
 
     @abstractmethod
     def values_of(self, values: Values) -> Sequence[Any]:
-        """The values of this part for a row: the row has one entry for each value, and no entries if there is none.
+        """The values of this part for a row. The row has one entry for each value, and no entries if there are no
+        values.
 
         Args:
             values: the values of the row's fields, including `reads`.
@@ -71,33 +73,35 @@ class IndexPart(ABC):
         return True
 
     def on_entries(self, conditions: Sequence[Condition]) -> Sequence[Condition] | None:
-        """The conditions of a query with their meaning for this part; None if rows without entries may satisfy the
+        """The conditions of a query, each with its meaning for this part. None if a row without entries may satisfy the
         query.
         """
         return conditions
 
     def asked_for(self, asked: Sequence[Any], pack: Callable[[Any], bytes]) -> IndexPart:
-        """The part without some of the values that a query does not ask for: it may leave out each value that neither
-        equals a value of the query nor has its bytes.
+        """The same part, but with fewer values for each row. The part may leave out a value that a query does not ask
+        for, that is, a value that neither equals a value of the query nor has the same bytes as such a value.
 
         Args:
             asked: the values that the query asks for.
-            pack: the bytes of a value at this place of an entry's key.
+            pack: a function that returns the bytes of a value at this place of an entry's key.
         """
         return self
 
     @abstractmethod
     def without_none(self) -> IndexPart:
-        """The same part for an index that excludes None; the part itself if it never has None."""
+        """The variant of this part for an index that excludes None. If the part never has the value None, this is the
+        part itself.
+        """
 
     @property
     def spec(self) -> Mapping[str, JSON]:
-        """The registry's description of the part, in addition to its place in the key; empty for a plain field."""
+        """What the registry stores about the part in addition to its place in the key; empty for a plain field."""
         return {}
 
     @property
     def description(self) -> str | None:
-        """The kind in a few words, for `explain()`; None for a plain field."""
+        """The kind of the part in a few words, for `explain()`; None for a plain field."""
         return None
 
 
@@ -105,7 +109,7 @@ class DeclaredPart(ABC):
     """A part of an index as declared.
 
     Attributes:
-        desc: the direction; None keeps the field's own.
+        desc: whether the part sorts descending. None means the direction with which the field is declared.
     """
 
     __slots__ = ()
@@ -115,7 +119,7 @@ class DeclaredPart(ABC):
 
     @abstractmethod
     def resolve(self, fields: Mapping[str, Field]) -> IndexPart:
-        """The resolved part, given the fields of the model; the field that the part names must be one of them.
+        """Resolves the part with the fields of the model, which must include the field that the part names.
 
         Raises:
             DeclarationError: the field cannot be indexed in this way.

@@ -20,8 +20,8 @@ def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) 
     """The conditions that must all hold.
 
     Raises:
-        DeclarationError: the function does not return a condition on fields of the model, or returns one on a counter
-            or version.
+        DeclarationError: the function does not return a condition on fields of the model, or the condition is on a
+            counter or version.
     """
     if where is None:
         return ()
@@ -46,7 +46,7 @@ _EXAMPLE = 'where takes a function from the model to a predicate: where=lambda t
 
 
 def where_spec(conditions: Sequence[Predicate]) -> list[JSON]:
-    """Conditions for the registry: equal for conditions that are written in the same way."""
+    """The form of conditions in the registry. Conditions that are written in the same way have equal forms."""
     return sorted((_jsonable(condition.canonical()) for condition in conditions), key=repr)
 
 

@@ -17,7 +17,7 @@ from hbmodel.mapping.predicates import In, Not, Predicate
 
 @frozen
 class FieldPart(IndexPart):
-    """The value of a field.
+    """A part that contains the value of a field.
 
     Attributes:
         required: in an index that excludes None, the condition that the value is not None.
@@ -68,7 +68,7 @@ class FieldPart(IndexPart):
 
 @frozen
 class IndexField(DeclaredPart):
-    """A field of an index; if `desc` is None, the field keeps its own direction."""
+    """A field of an index. If `desc` is None, the index uses the direction with which the field is declared."""
 
     name: str
     desc: bool | None

@@ -1,4 +1,6 @@
-"""The entries of a row that a query may ask for, when the row has one for each element of a long collection."""
+"""Finds the index entries of a row that a query asks for, if the row has an entry for each element of a long
+collection.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ from hbmodel.mapping.schema import TableSchema
 
 
 def entries_asked_for(schema: TableSchema, index: Index, asked: Mapping[str, Sequence[Any]]) -> Entries:
-    """A function like the one of `KeyMapper.entries_code`, which leaves out entries with values that the query does not
-    ask for.
+    """A function like the one that `KeyMapper.entries_code` returns, but one that leaves out entries with values that
+    the query does not ask for.
 
     Args:
         schema: the schema of the model.
-        index: an index of it.
-        asked: the values that a query asks for, by the name of the part.
+        index: an index of the model.
+        asked: the values that a query asks for, by the name of the index part.
     """
     packed: Entries | None = schema.compiled.get(("packed", index.name))
     if packed is None:

@@ -1,4 +1,4 @@
-"""The cells of an update: of new values, and of entries of map columns."""
+"""The cells that an update puts, for new values and for entries of map columns."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hbmodel.mapping.schema import TableSchema
 
 
 def cells_of_changes(schema: TableSchema, changes: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """The cells of new values, which are given by field name. For a map column a mapping of entries is given, where the
-    value None removes an entry.
+    """The cells for new values, which are given by field name. The new value of a map column is a mapping of entries,
+    in which the value None removes an entry.
     """
     cells: dict[bytes, bytes] = {}
     for name, value in changes.items():

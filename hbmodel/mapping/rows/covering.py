@@ -1,4 +1,5 @@
-"""Index entries that answer queries without a read of their rows: their status cell, and the fields that they contain.
+"""Covering index entries, which can answer queries without a read of their rows: their status cells, and the fields
+that they contain.
 
 An entry is put with the status 00 and the nonce of its write. Once the write is acknowledged, the status becomes 01
 with the same nonce: the entry is verified. A later write of the row first marks the entry: it puts a status 00 with its
@@ -20,28 +21,28 @@ from hbmodel.mapping.version_cell import NONCE_LENGTH
 from hbmodel.store.values import Put, Row
 
 UNVERIFIED, VERIFIED = b"\x00", b"\x01"
-"""First byte of the status cell of an entry; the nonce of the write that put it follows."""
+"""The first byte of the status cell of an entry. It is followed by the nonce of the write that put the cell."""
 
 
 def unverified(version: bytes) -> bytes:
-    """The status of an entry with this version cell that must be checked against its row."""
+    """The status of an entry that must be checked against its row. The argument is the version cell of the entry."""
     return UNVERIFIED + version[-NONCE_LENGTH:]
 
 
 def verified(version: bytes) -> bytes:
-    """The status of an entry with this version cell that needs no check."""
+    """The status of an entry that need not be checked against its row. The argument is the version cell of the entry."""
     return VERIFIED + version[-NONCE_LENGTH:]
 
 
 def verification(schema: TableSchema, put: Put) -> Put:
-    """The mutation that verifies the entry of a put. It has exactly the timestamp of the put, so that the mark of a
-    later write has a higher timestamp.
+    """The mutation that verifies the entry that `put` has put. Its timestamp is exactly that of `put`, so that the mark
+    of a later write has a higher timestamp.
     """
     return Put(put.row, {schema.status_column: verified(put.cells[schema.version_column])}, put.timestamp)
 
 
 def is_bare(schema: TableSchema, entry: Row) -> bool:
-    """Whether an entry was deleted, so that only a mark is left of it."""
+    """Whether an entry was deleted, so that only its mark is left."""
     return schema.version_column not in entry.columns
 
 
@@ -65,8 +66,9 @@ def is_verified(schema: TableSchema, entry: Row) -> bool:
 def fields_held(schema: TableSchema, index: Index) -> frozenset[str]:
     """Names of the fields whose values an entry contains.
 
-    The version is included only if every write that increments it also puts the entry again. So the entry must contain
-    all columns of all programs. And the model must not have a unique index, whose claims increment the version alone.
+    The version is included only if every write that increments the version also puts the entry again. This has two
+    conditions. The entry must contain all columns of all programs. And the model must not have a unique index, because
+    claims of unique values increment the version without putting the entry.
     """
     stored = frozenset(f.name for f in schema.fields)
     in_entries = (frozenset(index.layout.names) & stored) | frozenset(index.covers)
@@ -83,7 +85,7 @@ class EntryDecoder:
 
     Attributes:
         index: a covering index.
-        names: the wanted fields, all of which entries contain; None means all fields of the model.
+        names: the wanted fields, which entries must contain; None means all fields of the model.
     """
 
     schema: TableSchema
@@ -100,7 +102,7 @@ class EntryDecoder:
 
     @cached_property
     def columns(self) -> tuple[bytes, ...]:
-        """The columns to read of an entry."""
+        """The columns that must be read from an entry."""
         schema = self.schema
         return tuple(sorted({schema.version_column, schema.status_column, *(f.column for f in self.fields)}))
 
@@ -121,7 +123,9 @@ class EntryDecoder:
 
     @cached_property
     def values(self) -> Callable[[Row], Values]:
-        """Decodes the key and the wanted cells of a verified entry; raises `IncompleteRow` and `DecodingError`."""
+        """Decodes the key and the wanted cells of a verified entry. Raises `IncompleteRow` or `DecodingError` if this
+        is not possible.
+        """
         schema, key = self.schema, ("entry values", self.index.name, self.names)
         decode: Callable[[Row], Values] | None = schema.compiled.get(key)
         return (

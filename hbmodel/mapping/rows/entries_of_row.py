@@ -12,14 +12,14 @@ from hbmodel.mapping.predicates import And
 from hbmodel.mapping.schema import TableSchema
 
 Entries = Callable[[Mapping[str, Any], bytes], tuple[bytes, ...]]
-"""A function that takes the values of a row's fields and the row key, and returns the row keys of the row's entries in
-one index, each once.
+"""A function that takes the values of a row's fields and the row key. It returns the row keys of the row's entries in
+one index, without duplicates.
 """
 
 
 def entry_families(schema: TableSchema, index: Index) -> tuple[bytes, ...]:
-    """The families of an index table, sorted: the model's default family, which has the version cell, and the families
-    of the covered columns.
+    """The sorted families of an index table. These are the model's default family, which contains the version cell, and
+    the families of the covered columns.
     """
     return tuple(sorted({schema.family, *(schema.by_name[name].family for name in index.covers)}))
 
@@ -29,8 +29,8 @@ def entries_function(index: Index, packed: Entries) -> Entries:
 
     Args:
         index: an index of the model.
-        packed: returns the one entry for these values. In addition to the fields, they contain one value for each part
-            of the index, by the name of the part's operand.
+        packed: a function that returns one entry. The values that it takes contain, besides the fields, one value for
+            each part of the index, by the name of the part's operand.
     """
     if index.is_plain:
         return packed

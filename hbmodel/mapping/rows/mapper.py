@@ -64,8 +64,8 @@ class RowDecoder:
 
     @cached_property
     def anchors(self) -> Sequence[bytes]:
-        """Columns such that every existing row has a cell in at least one of them. A projection reads them too, to find
-        rows that have none of the wanted cells.
+        """Columns such that every existing row has a cell in at least one of these columns. A projection reads these
+        columns in addition, to find also the rows without any wanted cell.
 
         There are no such columns if any cell of an object is enough to show that its row exists.
         """
@@ -82,8 +82,8 @@ class RowDecoder:
 
     @cached_property
     def whole_families(self) -> bool:
-        """Whether rows of an external table are read with cells that no field needs, since any cell shows that its row
-        exists.
+        """Whether reads of an external table request whole families, with cells that no field needs, because any cell
+        shows that its row exists.
         """
         return self.schema.any_cell_shows and not (self.indexed and not self.adopting)
 
@@ -123,7 +123,9 @@ class RowDecoder:
 
     @cached_property
     def values(self) -> Callable[[Row], Values]:
-        """Decodes the key and the wanted cells of an existing row; raises `IncompleteRow` and `DecodingError`."""
+        """Decodes the key and the wanted cells of an existing row. Raises `IncompleteRow` or `DecodingError` if this is
+        not possible.
+        """
         schema = self.schema
         decode: Callable[[Row], Values] | None = schema.compiled.get(("values", self.names))
         if decode is None:
@@ -226,7 +228,9 @@ class KeyMapper:
 
     @classmethod
     def rows_code(cls, schema: TableSchema) -> Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]]:
-        """A function that takes a key in the form that `given` accepts, and returns its `rows`; it is made once."""
+        """A function that takes a key in a form that the method `given` accepts, and returns the result of `rows` for
+        this key. The function is made once for each model.
+        """
         function: Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]] | None = schema.compiled.get("rows")
         return schema.keep("rows", compile_rows(schema, cls(schema).plain_rows)) if function is None else function
 
@@ -263,7 +267,7 @@ class KeyMapper:
             wide.check(row, table=table)
 
     def new_row(self, key: Sequence[Any]) -> bytes:
-        """The row key under which to write a new object; a random salt draws its bucket here."""
+        """The row key under which a new object is written. If the salt is random, this call draws the bucket."""
         parts, salt = self.parts(key), self.schema.salt
         row = b"".join(parts)
         if salt.width:
@@ -276,7 +280,9 @@ class KeyMapper:
         return self.entries_code(index)(values, row)
 
     def entries_code(self, index: Index) -> Entries:
-        """A function from values and row key to the row keys of the entries in `index`; it is made once."""
+        """A function that takes the values and the row key of an object, and returns the row keys of the entries in
+        `index`. The function is made once for each index.
+        """
         schema = self.schema
         function: Entries | None = schema.compiled.get(("entries", index.name))
         if function is None:
@@ -285,8 +291,8 @@ class KeyMapper:
         return function
 
     def packed_slow(self, index: Index, values: Mapping[str, Any], row: bytes) -> tuple[bytes, ...]:
-        """The row key of the one entry with these values, packed field by field: slower, but reports the cause of an
-        error.
+        """The row key of the only entry for these values. It is packed field by field, which is slower but reports the
+        cause of an error.
         """
         try:
             parts = index.layout.pack_parts([values[name] for name in index.layout.names])
@@ -298,7 +304,7 @@ class KeyMapper:
         return (entry,)
 
     def rows_of_entry_code(self, index: Index) -> Callable[[bytes], list[bytes]]:
-        """`row_of_entry` for one index, as a function that is made once."""
+        """The method `row_of_entry` for one index, as a function that is made once for each index."""
         schema, plain = self.schema, partial(self.row_of_entry, index)
         if schema.salt.random:
             return plain
@@ -310,8 +316,8 @@ class KeyMapper:
         )
 
     def row_of_entry(self, index: Index, entry: bytes) -> list[bytes]:
-        """The row keys of the rows to which an entry may belong. Under a random salt, the row in the bucket that the
-        entry names comes first, and those in the other buckets follow.
+        """The row keys of the rows to which an entry may belong. If the salt is random, the row in the bucket that the
+        entry names comes first, and the rows in the other buckets follow.
         """
         values = index.layout.unpack(entry, index.salt.width)
         rows = self.rows([values[at] for at in index.primary_positions])
@@ -336,8 +342,8 @@ def cells_of(schema: TableSchema, obj: object) -> dict[bytes, bytes]:
 
 
 def take(schema: TableSchema, obj: object) -> Taken:
-    """The writes of an object: its values by field name, its row key (with a bucket drawn under a random salt), and its
-    cells.
+    """The data of an object to write: its values by field name, its row key, and its cells. If the salt is random, this
+    call draws the bucket.
 
     Raises:
         EncodingError: a value cannot be stored exactly; the error names the field.
@@ -350,7 +356,7 @@ def take(schema: TableSchema, obj: object) -> Taken:
 
 
 def entries_of(schema: TableSchema, values: Mapping[str, Any], row: bytes) -> dict[str, tuple[bytes, ...]]:
-    """The row keys of an object's entries in each declared index, by the index's name; raises the same errors as
+    """The row keys of an object's entries in each declared index, by the name of the index. Raises the same errors as
     `KeyMapper.entries`.
     """
     function: Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]] | None = schema.compiled.get("entries")
@@ -364,8 +370,8 @@ def entries_of(schema: TableSchema, values: Mapping[str, Any], row: bytes) -> di
 def _as_stored(
     schema: TableSchema, entries: Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]
 ) -> Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]:
-    """Makes a function that first converts the values to their form after a read, because readers will compare entries
-    with values in this form.
+    """Extends the function `entries`: the new function first converts the values to the form that a read returns,
+    because readers will compare entries with values in this form.
     """
     names = frozenset[str]().union(*(index.reads for index in schema.indexes.values() if not index.is_plain))
     if not names:
@@ -381,11 +387,11 @@ def take_slow(schema: TableSchema, obj: object) -> Taken:
 
 
 LARGE = MAX_CELL_SIZE // 2
-"""Values of at most this many bytes fit in a cell, whatever its row key and column."""
+"""The maximum number of bytes of a value that fits in a cell with any row key and column."""
 
 
 def check_size(schema: TableSchema, field: Field, cell: bytes, *keys: bytes) -> None:
-    """Raises `EncodingError` for a cell that HBase would not store under the longest of these row keys."""
+    """Raises `EncodingError` if HBase would not store the cell in a row with the longest of the given row keys."""
     if len(cell) > LARGE and max(map(len, keys)) + len(field.column) + len(cell) + CELL_OVERHEAD > MAX_CELL_SIZE:
         raise EncodingError(
             "The value is too large: HBase stores at most 10 MiB in a cell, including its key and column.",
@@ -394,7 +400,7 @@ def check_size(schema: TableSchema, field: Field, cell: bytes, *keys: bytes) -> 
 
 
 def encode_cell(schema: TableSchema, field: Field, value: Any) -> bytes:
-    """The cell of one value; raises `EncodingError` with the field's name."""
+    """The cell of one value. Raises `EncodingError`, with the name of the field, if the value cannot be stored."""
     if value is None and not field.nullable:
         raise EncodingError("The field does not allow None.", table=schema.table, field=field.name)
     try:
@@ -404,25 +410,27 @@ def encode_cell(schema: TableSchema, field: Field, value: Any) -> bytes:
 
 
 def version_of(schema: TableSchema, obj: object) -> int:
-    """The version that an object was read with, or 0 if there is none; raises `EncodingError` if a program has set the
-    attribute to something that is not a version.
+    """The version with which an object was read, or 0 if the object has no version. Raises `EncodingError` if a program
+    has set the attribute to something that is not a version.
     """
     field = schema.version_field
     return UNKNOWN if field is None else int(field.codec.decode(encode_cell(schema, field, getattr(obj, field.name))))
 
 
 def give_version(schema: TableSchema, obj: object, version: int) -> None:
-    """Sets the version of an object, also of a frozen one: its hash and `==` leave the version out.
+    """Sets the version of an object. This is allowed for frozen objects too, because their hash and `==` ignore the
+    version.
 
-    If an update fails, its copy gets back the version before the update. Otherwise the copy would keep a version that
-    the write of another program may give to the row, and would count as read after that write.
+    If an update fails, the copy that it returned gets the version from before the update again. Otherwise, if another
+    program then gives the new version to the row by a write of its own, the copy would seem to have been read after
+    that write.
     """
     if schema.version_field is not None:
         object.__setattr__(obj, schema.version_field.name, version)
 
 
 def changed_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
-    """A copy of an object with some fields changed, and with this version if the model has one."""
+    """A copy of an object in which some fields are changed. The copy gets the given version if the model has a version."""
     schema = schema_of_object(obj)
     values = {f.name: getattr(obj, f.name) for f in schema.fields} | {
         name: getattr(obj, name) for name in schema.maps_by_name

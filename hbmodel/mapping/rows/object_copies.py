@@ -1,4 +1,6 @@
-"""The constructor arguments of an object: as a dictionary, and for a copy with some fields changed."""
+"""Functions that return the constructor arguments of an object as a dictionary, and copies of an object with some
+fields changed.
+"""
 
 from __future__ import annotations
 

@@ -38,12 +38,13 @@ def row_key(model: type[Any], /, **key: Any) -> bytes:
 
 
 def key_of(model: type[Any], key: bytes, /, *, index: str | Index | None = None) -> dict[str, Any]:
-    """The key fields, by name and in key order, of a row key from an error, an outcome or a stored row; without the
-    salt.
+    """The key fields that a row key contains, by name and in key order, without the salt. The row key may come from an
+    error, an outcome or a stored row.
 
-    For a wide model, give the object key, which errors and outcomes contain. The row key of such a model gives the
-    fields that it contains completely. If bytes can be read as both, they are read as an object key; this is possible
-    only if the row key ends with text or bytes that contain the bytes 00 01.
+    For a wide model, give the object key, which errors and outcomes contain. For the row key of a wide model, the
+    result has only the fields that the row key contains completely. If the bytes can be read both as an object key and
+    as a row key, they are read as an object key. This ambiguity is possible only if the row key ends with text or bytes
+    that contain the bytes 00 01.
 
     Args:
         model: the model.
@@ -81,7 +82,9 @@ def _object_fields(schema: TableSchema, key: bytes) -> dict[str, Any]:
 
 
 def _row_fields(schema: TableSchema, key: bytes) -> dict[str, Any] | None:
-    """The fields that the row key of a wide model contains completely; None if it is not a row key of the model."""
+    """The fields that the row key of a wide model contains completely. None if the bytes are not a row key of the
+    model.
+    """
     layout, salt = schema.layout, schema.salt
     if schema.row_layout is None or not isinstance(layout, ObjectKeyLayout):
         return None
@@ -118,11 +121,11 @@ def _check_packed(
     tail: bytes = b"",
     close: Callable[[bytes], bytes] = bytes,
 ) -> None:
-    """Raises `DecodingError` if a model would not write exactly the bytes of the key for these values.
+    """Raises `DecodingError` unless the bytes of the key are exactly those that a model writes for these values.
 
     Args:
         tail: the bytes after the fields.
-        close: converts the parts of the fields to the form from which the salt is computed.
+        close: a function that converts the packed fields to the form from which the salt is computed.
     """
     bucket = salt.bucket_at(key)
     try:
@@ -137,7 +140,7 @@ def _check_packed(
 
 
 def _at(error: DecodingError, **place: Any) -> DecodingError:
-    """The error with the place of the bytes added."""
+    """A copy of the error with the place of the bytes added to its details."""
     return DecodingError(error.message, **{**place, **error.details})
 
 

@@ -1,5 +1,5 @@
-"""Refuses what a model of an external table would otherwise leave out silently: rows in another salt bucket than the
-model computes from their key, and cells of wide rows whose qualifiers it cannot read.
+"""Refuses what a model of an external table would otherwise leave out silently: rows in a salt bucket that differs from
+the one computed from their key, and cells of wide rows whose qualifiers cannot be read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def _is_strict(schema: TableSchema) -> bool:
 
 
 def with_row_check(schema: TableSchema, exists: Callable[[Row], bool]) -> Callable[[Row], bool]:
-    """A function like `exists` that raises `DecodingError` for what `checks_rows` refuses."""
+    """A function that works like `exists`, but raises `DecodingError` for rows and cells that the model cannot read;
+    see `checks_rows`.
+    """
     return _with_salt_check(schema, _with_qualifier_check(schema, exists))
 
 
@@ -42,7 +44,7 @@ def _with_qualifier_check(schema: TableSchema, exists: Callable[[Row], bool]) ->
         at = qualifier.find(STAMP_QUALIFIER)
         while at >= 0:
             if prefix_end(qualifier[:at]) == at:
-                return False  # a session that is writing the object put this cell, and removes it
+                return False  # a session that is just writing the object has put this cell, and will remove the cell
             at = qualifier.find(STAMP_QUALIFIER, at + 1)
         raise DecodingError(
             "A qualifier cannot be read as the key fields of an object. Declare the fields in the qualifier in the "
@@ -57,10 +59,10 @@ def _with_qualifier_check(schema: TableSchema, exists: Callable[[Row], bool]) ->
 
 
 def _with_salt_check(schema: TableSchema, exists: Callable[[Row], bool]) -> Callable[[Row], bool]:
-    """A function like `exists` that raises `DecodingError` for a row in a wrong bucket.
+    """A function that works like `exists`, but raises `DecodingError` for a row in a wrong bucket.
 
-    Only another program can have put such a row. The model then declares another hash, another number of buckets or
-    other fields than that program uses, so that gets and scans of single buckets miss rows silently.
+    Only another program can have put such a row. The hash, the number of buckets or the salted fields that the model
+    declares then differ from those that the program uses, so gets and scans of single buckets would silently miss rows.
     """
     salt = schema.salt
     if not _checks_salt(schema):

@@ -21,11 +21,13 @@ from hbmodel.store.values import MAX_ROW_LENGTH, Row
 def compile_decode(
     schema: TableSchema, fields: Sequence[Field], slow: Callable[[Row], dict[str, Any]], index: Index | None = None
 ) -> Callable[[Row], dict[str, Any]]:
-    """A function from a row, or an index entry, to the values of the stored fields in its key and of `fields`.
+    """A function that takes a row or an index entry. It returns the values of the stored fields in the key, and of the
+    columns in `fields`.
 
     Args:
         fields: columns to decode.
-        slow: does the same for every row, or raises the exact error; called whenever the generated code raises.
+        slow: a function that does the same for every row, or raises the exact error. It is called whenever the
+            generated code raises an exception.
         index: the index whose entries are decoded, or None.
     """
     layout, salt = (schema.layout, schema.salt) if index is None else (index.layout, index.salt)
@@ -46,7 +48,7 @@ def compile_decode(
 
 
 def _cell_value(code: Code, field: Field) -> str:
-    """The expression for a column's value; adds the lines that the expression needs."""
+    """The expression for a column's value. The lines that the expression needs are added to `code`."""
     column = code.name(field.column)
     source = source_of(field.codec)
     # If an empty cell counts as missing, codecs that read a number refuse it; other codecs might decode it to a value.
@@ -88,11 +90,11 @@ def _default(code: Code, field: Field) -> str:
 
 
 def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[[Any], Taken]:
-    """A function from an object to its writes.
+    """A function that takes an object, and returns the data to write: field values, row key and cells.
 
     Args:
-        slow: does the same for every object, or raises the exact error; called whenever the generated code raises, or
-            gets values of other types than expected.
+        slow: a function that does the same for every object, or raises the exact error. It is called whenever the
+            generated code raises an exception, or gets a value whose type is not the expected one.
     """
     code = Code("def take(obj):")
     code.add("try:")
@@ -117,12 +119,12 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
 
 
 def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Callable[[Any], list[bytes]]:
-    """A function from a key, which is a mapping or its values in key order, to the row keys under which the object may
-    be stored.
+    """A function that takes a key, either as a mapping or as the values in key order. It returns the row keys under
+    which the object may be stored.
 
     Args:
-        slow: does the same for every key, or raises the exact error; called whenever the generated code raises, or gets
-            values or collections of other types than expected.
+        slow: a function that does the same for every key, or raises the exact error. It is called whenever the
+            generated code raises an exception, or gets a value or collection whose type is not the expected one.
     """
     code = Code("def rows(key):")
     layout = schema.layout
@@ -145,12 +147,14 @@ def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Cal
 def compile_rows_of_entry(
     schema: TableSchema, index: Index, slow: Callable[[bytes], list[bytes]]
 ) -> Callable[[bytes], list[bytes]]:
-    """A function from an index entry's row key to the one primary row of the entry, in a list.
+    """A function that takes the row key of an index entry. It returns a list that contains the row key of the only row
+    to which the entry can belong.
 
     Args:
         schema: the schema of the model, which has no random salt.
         index: an index of the model.
-        slow: does the same for every entry, or raises the exact error; called whenever the generated code raises.
+        slow: a function that does the same for every entry, or raises the exact error. It is called whenever the
+            generated code raises an exception.
     """
     code = Code("def rows(data):")
     code.add("try:")
@@ -165,8 +169,8 @@ def compile_rows_of_entry(
 
 
 def _add_rows(code: Code, schema: TableSchema, names: Sequence[str]) -> None:
-    """Adds the lines that return every row key for the key whose fields are in these variables, if the fields are
-    valid.
+    """Adds the lines that return all row keys of a key, if its fields are valid. The arguments `names` are the
+    variables that contain the fields.
     """
     layout, salt = schema.layout, schema.salt
     if salt.random:
@@ -184,8 +188,8 @@ def _add_rows(code: Code, schema: TableSchema, names: Sequence[str]) -> None:
 
 
 def _storable(schema: TableSchema) -> str:
-    """A condition under which HBase can store `row`. The slow function decides about object keys that do not satisfy
-    it.
+    """A condition under which HBase can store the key in the variable `row`. Object keys that do not satisfy this
+    condition are left to the slow function.
     """
     condition, wide = f"0 < len(row) <= {MAX_ROW_LENGTH}", schema.wide
     if wide is None or wide.form.row is not None:
@@ -198,12 +202,13 @@ def _storable(schema: TableSchema) -> str:
 
 
 def compile_entry(index: Index, slow: Entries) -> Entries:
-    """A function from the values of an entry's key and a row key to the row key of that one entry in an index.
+    """A function that takes the values of the fields of an entry, and the row key of its row. It returns the row key of
+    that entry in an index.
 
     Args:
         index: an index of the model. If the model has a random salt, entries end with the bucket, which is the first
             byte of the row key.
-        slow: does the same for all values, or raises the exact error.
+        slow: a function that does the same for all values, or raises the exact error.
     """
     code = Code("def entry(values, primary):")
     code.add("try:")
@@ -235,7 +240,9 @@ def compile_entries(
 
 
 def _row_key(code: Code, layout: KeyLayout, salt: BoundSalt, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The conditions under which the values in these variables are valid, and the lines that make `row` from them."""
+    """The conditions under which the values in the variables `names` are valid, and the lines that make `row` from
+    these values.
+    """
     if salt.width and not salt.random and salt.by != layout.names:  # the salt depends on some of the parts only
         conditions, parts = layout.pack_code(code, names)
         names = [code.variable() for _ in parts]
@@ -252,7 +259,9 @@ def _row_key(code: Code, layout: KeyLayout, salt: BoundSalt, names: Sequence[str
 
 
 def _cell(code: Code, field: Field, value: str) -> tuple[str | None, str]:
-    """The condition under which a column's value is valid, or None, and the expression for its cell."""
+    """The condition under which a column's value is valid, and the expression for its cell. The condition is None if
+    every value is valid.
+    """
     condition = code.accepts(field.codec, value)
     if not field.nullable:
         return condition or f"{value} is not None", code.encode(field.codec, value)
@@ -263,8 +272,8 @@ def _cell(code: Code, field: Field, value: str) -> tuple[str | None, str]:
 
 
 def _some_cell(code: Code, field: Field, value: str) -> str:
-    """The expression for a nullable column's cell for a value that is not None. The cell is escaped if it would be
-    empty or begin with 00.
+    """The expression for the cell of a nullable column whose value is not None. The bytes are escaped if they are empty
+    or begin with 00.
     """
     if field.unescaped or not field.codec.may_be_empty:
         return code.encode(field.codec, value)

@@ -18,7 +18,7 @@ RowError: TypeAlias = DecodingError | IncompleteRow
 """Why a row cannot be read."""
 
 Report: TypeAlias = Callable[[RowError], object]
-"""Is called with the error of each row that is left out."""
+"""A function that is called with the error of each row that is left out."""
 
 
 def leave_out(error: RowError) -> None:
@@ -45,7 +45,9 @@ def readable(values: Values) -> bool:
 
 
 def or_unreadable(accepts: Callable[[Mapping[str, Any]], bool]) -> Callable[[Mapping[str, Any]], bool]:
-    """A function like `accepts` that also accepts rows that cannot be read, since it is unknown whether they match."""
+    """A function that works like `accepts`, but also accepts rows that cannot be read, because it is not known whether
+    they match.
+    """
     return lambda values: isinstance(values, Unreadable) or accepts(values)
 
 
@@ -64,7 +66,7 @@ class TolerantDecoder(RowDecoder):
 
     @cached_property
     def exists(self) -> Callable[[Row], bool]:
-        """Whether a row is an object; a row that `row_check` refuses counts as one, and cannot be read."""
+        """Whether a row is an object. A row that `row_check` refuses counts as an object that cannot be read."""
         exists = self._strict.exists
         if not checks_rows(self.schema):
             return exists

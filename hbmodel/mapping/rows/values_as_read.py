@@ -1,4 +1,6 @@
-"""Values and objects in their form after a read: times in UTC, and rounded if their codec rounds."""
+"""Converts values and objects to the form that a read returns, in which times are in UTC and are rounded if their codec
+rounds.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ T = TypeVar("T")
 
 
 def stored_entries(map_field: MapField, entries: Any) -> Any:
-    """The entries of a map column in their form after a read. An argument that is not a mapping is returned unchanged,
-    and so are keys and values that cannot be stored.
+    """The entries of a map column, in the form that a read returns. An argument that is not a mapping is returned
+    unchanged, and so are keys and values that cannot be stored.
     """
     if not isinstance(entries, Mapping):
         return entries
@@ -24,11 +26,11 @@ def stored_entries(map_field: MapField, entries: Any) -> Any:
 
 
 def stored_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
-    """A copy with some fields changed; its values have the form that a read would give them.
+    """A copy with some fields changed. All values of the copy have the form that a read returns.
 
     Args:
         obj: the object; its other fields need not be storable.
-        changes: new values by field name, each of which can be stored and has its form after a read.
+        changes: new values by field name. Each of them can be stored, and has the form that a read returns.
         version: the version of the copy, if the model has one.
     """
     schema = schema_of_object(obj)
@@ -36,7 +38,8 @@ def stored_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T
 
 
 def as_written(obj: T, version: int = UNKNOWN) -> T:
-    """An object as it is after its put: the object itself, or a copy if a read would return other values.
+    """The object as a read after its put would return it: the object itself, or a copy if a read would return different
+    values.
 
     Args:
         obj: the object, which gets the version.
@@ -50,7 +53,8 @@ def as_written(obj: T, version: int = UNKNOWN) -> T:
 
 
 def _same(read: object, written: object) -> bool:
-    # An instance of a subclass may equal a value that contains less: a time with nanoseconds equals one without.
+    # An instance of a subclass may equal a value that contains less information: a time with nanoseconds may equal a
+    # time without nanoseconds.
     return read is written or (type(read) is type(written) and bool(read == written))
 
 

@@ -1,1 +1,1 @@
-"""Writes of rows with system cells and index entries, and the entries themselves."""
+"""The writes of rows with system cells and index entries, and the check and repair of index entries."""

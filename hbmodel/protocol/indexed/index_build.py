@@ -72,7 +72,7 @@ class RowIndexer:
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """The columns to read of a row: all of them if it may have to be adopted."""
+        """The columns that must be read from a row: all of them if rows without system cells may have to get these."""
         if self.adopting:
             return self.schema.row_columns
         return self.reader.columns if self.plain else tuple(sorted({*self.reader.columns, self.schema.version_column}))
@@ -102,7 +102,9 @@ class RowIndexer:
             return RowEntries(row.row, version, (), adoption, error)
 
     def _oldest(self, row: Row, after: int = -1) -> int:
-        """The timestamp of the row's oldest column cell that is later than `after`; system cells do not count."""
+        """The timestamp of the oldest cell of a column whose timestamp exceeds the argument `after`. System cells do
+        not count. If no such cell exists, the timestamp of the oldest of all cells.
+        """
         is_system = self.schema.is_system
         own = [
             cell.timestamp for column, cell in row.columns.items() if not is_system(column) and cell.timestamp > after

@@ -29,7 +29,8 @@ from hbmodel.store.values import Cell, ConditionalChange, Delete, Put, Row
 
 
 def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
-    """Deletes entries without a matching row, and marks without an entry, each up to its own timestamp; returns them.
+    """Deletes entries that match no row, and marks of entries that were deleted. Each is deleted up to its own
+    timestamp. The result contains what was deleted.
 
     An entry is deleted only if it and its row are older than the grace time, so that the row's writers have ended, and
     if the row, read once more after this check, still does not have the entry. Entries of rows that expire are left

@@ -261,8 +261,8 @@ class IndexedRowPlanner:
         ]
 
     def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
-        """The cells of a put of a whole object; over a dead or absent row also zero counters, and empty cells for the
-        other columns that were read (rule 4).
+        """The cells of a put of a whole object. If the row is dead or absent, they include zeros for the counters, and
+        empty cells for the other columns that were read (rule 4).
 
         The cells that show the times of the last entries of map columns are left unchanged. A put of entries that is
         older than this write may still be in progress: an empty cell above it would hide it, and its entries would

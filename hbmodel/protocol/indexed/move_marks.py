@@ -58,7 +58,9 @@ class MoveMark:
         return (leaving.nonce[-1] - self.nonce[-1] + 128) % 256 - 128
 
     def renewed(self) -> MoveMark:
-        """The mark that replaces this one in the old row before the copy is deleted again."""
+        """The mark that replaces this one in the old row before an outdated copy is deleted, so that the object can be
+        copied once more.
+        """
         return evolve(self, nonce=self.nonce[:-1] + bytes([(self.nonce[-1] + 1) % 256]))
 
 

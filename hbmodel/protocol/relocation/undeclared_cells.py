@@ -11,8 +11,8 @@ def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict
     """The cells of a row that its layout does not declare, such as cells in a column of a newer program, by their
     columns in the other table.
 
-    Cells of the model's own family go to the own family of the other model. There, they may collide with cells of
-    another family.
+    Cells of the family that the model declares for itself are moved to the family that the other model declares for
+    itself. There, they may collide with cells of another family.
 
     Raises:
         MigrationError: the other table has no place for one of the cells.

@@ -39,8 +39,8 @@ Planned = Mapping[bytes, tuple[UnindexedRowPlan, Row | None]]
 
 @frozen
 class _Guarded:
-    """An update, and the cell that shows that its row exists; `stamped` is the row as it was read for a put of the
-    whole row.
+    """An update, and the cell that shows that its row exists. If the row was read for a put of the whole row, `stamped`
+    is the result of that read.
     """
 
     write: UpdateFields | PutObject

@@ -188,7 +188,7 @@ def read_claims(planner: VersionedRowPlanner, claims: Sequence[Claim]) -> Protoc
 def change_claim(
     planner: VersionedRowPlanner, claim: Claim, cell: Cell | None, value: bytes, now: int
 ) -> ConditionalChange:
-    """The change of a claim if its cell is still the one that was read."""
+    """The change that gives a claim a new value, under the condition that its cell is still the one that was read."""
     column = planner.schema.claim_column
     timestamp = now if cell is None else max(now, cell.timestamp + 1)
     return ConditionalChange(

@@ -130,7 +130,9 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return ConditionalChange(row, self.schema.row_version_column, self.row_version(old), ())
 
     def row_version(self, old: OldRow) -> bytes | None:
-        """The version of the row that holds an object of a wide model, as objects show it, or None."""
+        """The version of the wide row that holds the object, which is read with the cells of the object. None if there
+        is no such version.
+        """
         shared = self.schema.row_version_column
         cell = None if old.row is None or shared is None else old.row.columns.get(shared)
         return None if cell is None else cell.value

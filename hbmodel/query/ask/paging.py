@@ -110,8 +110,10 @@ def encode_token(token: Token, seal: Seal | None = None) -> str:
 
 
 def decode_token(text: str, query: bytes | None, seal: Seal | None = None) -> Token:
-    """Reads a token and checks that it belongs to the query with the digest `query`; with None, the caller does this
-    check.
+    """Reads a token, and checks that it belongs to a query.
+
+    Args:
+        query: the digest of the query, or None if the caller checks it.
 
     Raises:
         TokenError: the token is damaged, encrypted with another key, of another version, or belongs to another query.

@@ -105,7 +105,7 @@ class MergedOrder:
 
     @classmethod
     def of(cls, layout: KeyLayout, matched: KeyConditions, merged: Sequence[int]) -> MergedOrder | None:
-        """The merged order of the key ranges of a match; None if no field is merged."""
+        """The order in which the key ranges of matched conditions are merged, or None if no field is merged."""
         if not merged:
             return None
         order = cls(merged, {})

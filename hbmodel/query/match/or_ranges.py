@@ -247,7 +247,7 @@ class _Field:
 
     @classmethod
     def of(cls, layout: KeyLayout, at: int, name: str, leaves: Sequence[Predicate]) -> _Field:
-        """The field, with the values that are named by the equalities among the conditions `leaves`."""
+        """Makes the field from the values that the equalities among the conditions (`leaves`) name."""
         points: dict[tuple[bytes, bytes | None], bytes] = {}
         values: dict[tuple[bytes, bytes | None], Any] = {}
         named: dict[int, list[tuple[bytes, bytes | None]]] = {}

@@ -134,8 +134,9 @@ def shape_of(path: Path, way: Direction, matched: KeyConditions, parts: Sequence
 def _conditions_key(parts: Sequence[Predicate]) -> Hashable | None:
     """The conditions without their values; None if the plan may be different for other values.
 
-    A field may have one equality and no other condition, or at most one lower bound, one upper bound and one prefix.
-    With more conditions, the values decide which of them are used.
+    The plan is the same for all values only if each field has one equality and no other condition, or at most one lower
+    bound, one upper bound and one prefix. If a field has more conditions, their values decide which of these the plan
+    uses, and the result is None.
     """
     key: list[tuple[str, str]] = []
     roles: dict[str, set[str]] = {}

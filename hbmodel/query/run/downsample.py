@@ -66,10 +66,9 @@ def downsample(
     """Aggregates the values of a query per span of time, one span in memory at a time.
 
     Spans without a value are omitted, and values that are None or NaN are ignored. Only the fields `at` and `value` are
-    read. The spans are in the order of time. `order_by` sets the direction: `query.order_by(Reading.at.desc())` returns
-    the newest span first. Without `order_by` the oldest span is first. However, if a query without `order_by` has a
-    limit, an offset, a bound or `reversed()`, its order is kept, because a different order would select different
-    items.
+    read. The spans are sorted by time. `order_by` sets the direction: `query.order_by(Reading.at.desc())` returns the
+    newest span first. Without `order_by` the oldest span is first. However, if a query without `order_by` has a limit,
+    an offset, a bound or `reversed()`, its order is kept, because a different order would select different items.
 
     Args:
         query: a query on one series: it fixes the key fields before the time. If it has several series, each span
@@ -81,8 +80,8 @@ def downsample(
 
     Raises:
         QueryError: the types of the fields and the length do not match; the query is ordered by another field; or it
-            has no `order_by`, but has a limit, an offset or a bound, and is not read in the order of time.
-        OrderNotAvailable: no path has the order of time.
+            has no `order_by`, but has a limit, an offset or a bound, and is not sorted by time.
+        OrderNotAvailable: no path can be read in order of time.
     """
     for given in (at, value):
         if not isinstance(given, FieldExpression):
@@ -110,7 +109,7 @@ def downsample(
 
 
 def _in_order(query: Query[Any], at: FieldExpression[Any]) -> Query[Any]:
-    """The query in the order of time, with the same items."""
+    """The query sorted by time, with the same items."""
     terms = query.terms
     chosen = terms.limit is not None or terms.offset or terms.row_bounds
     if terms.ordering or not (chosen or terms.backwards):

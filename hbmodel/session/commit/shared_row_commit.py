@@ -357,10 +357,10 @@ class JointCommit:
         """Makes conditional changes, in one mutation for each row, which contains the conditional changes of all parts
         and the gathered changes of the row.
 
-        If a row is not changed, its gathered changes are kept. They are made later, either under the condition that its
-        part requests next, or without one.
+        If the condition for a row is not satisfied, its gathered changes are not lost. They are made later, either
+        together with the next conditional change that a part requests for the row, or without a condition.
 
-        A row is not changed while one of its objects waits for a unique value.
+        The mutation of a row is postponed while one of its objects waits for a unique value.
         """
         operations = [part.operation for part in parts if isinstance(part.operation, CheckAndMutateRows)]
         changes_of_parts = [operation.changes for operation in operations]

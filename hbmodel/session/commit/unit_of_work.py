@@ -185,8 +185,8 @@ class UnitOfWork:
         self._pending.append(call)
 
     def _build_on(self, call: Pending) -> None:
-        """If a call writes the copy that a pending update returned, finds this update. If it is pending in another
-        session, the call requires the version that the row had before the update.
+        """Makes a call depend on the pending update that returned the object to be written, if there is one. If that
+        update is pending in another session, the call requires the version that the row had before the update.
         """
         own_version = held_version(call.schema, call.subject)
         if own_version is not None:

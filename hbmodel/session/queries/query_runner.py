@@ -289,8 +289,8 @@ class QueryRunner:
         return [firsts[key] for key in keys]
 
     def _loaded_firsts(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
-        """The first item for each key, with its map columns. Items whose map columns cannot be read are left out, so
-        each key needs a separate query.
+        """The first item for each key, with its map columns. If the map columns of an item cannot be read, the next
+        item takes its place. So each key needs a query of its own, which reads on until it finds a readable item.
         """
         different = list(dict.fromkeys(keys))
         each = frozenset(field.name for field in fields)

@@ -31,7 +31,9 @@ class WatchedRows:
         self._rows: dict[tuple[str, bytes], Row | None] = {}
 
     def pass_gate(self, connection: Connection, read: Read) -> None:
-        """Passes the gate in the only transaction that may write, before the transaction has written anything."""
+        """Asks the gate of this thread, if there is one, whether a write may continue. This is to be called in the only
+        transaction that may write, before the transaction has written anything.
+        """
         if GATE.get() is not None:
             pass_gate(lambda table, row: self._row(connection, table, row, read))
 

@@ -47,15 +47,16 @@ class RowWidths:
         self._ends: dict[tuple[str, bytes, bytes | None], bytes] = {}
 
     def last_place(self, name: str, row: bytes, stop: bytes | None) -> bytes | None:
-        """The place of the last object below a qualifier, as noted by `ends_at`; None if it is not known.
+        """The place, recorded by `ends_at`, of the last object before a qualifier; None if none is recorded.
 
         Args:
             name: the table of logical rows.
+            stop: the qualifier; None means the end of the row.
         """
         return self._ends.get((name, row, stop))
 
     def ends_at(self, name: str, row: bytes, stop: bytes | None, place: bytes) -> None:
-        """Records the place of the last object below a qualifier. If there are too many records, the oldest is
+        """Records the place of the last object before a qualifier. If there are too many records, the oldest is
         forgotten.
         """
         key = (name, row, stop)

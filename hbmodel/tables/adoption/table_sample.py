@@ -71,7 +71,7 @@ def _read(store: Store, table: str, rows: KeyRange, limit: int, *, backwards: bo
 
 
 def _spread(low: bytes, high: bytes, count: int) -> Sequence[bytes]:
-    """The given number of keys, from `low` on, evenly spread below `high`."""
+    """Keys that are evenly spread between the keys `low` and `high`; `count` is their number."""
     common = next((at for at, (one, other) in enumerate(zip(low, high, strict=False)) if one != other), len(low))
     first, last = (int.from_bytes(key[common : common + WIDTH].ljust(WIDTH, b"\x00")) for key in (low, high))
     step = (last - first) / (count + 1)

@@ -115,8 +115,8 @@ def index_families(schema: TableSchema, index: Index) -> list[Family]:
 def _check_shared(schemas: Sequence[TableSchema]) -> None:
     """Raises `SchemaMismatch` if two models of one table share a family or an index name.
 
-    A delete removes the model's families of a row, or the whole row of an entry, which would include the cells of the
-    other model.
+    A delete of an object removes all cells of its row in the model's families, and a delete of an index entry removes
+    the whole row of the entry. Both would include cells of the other model.
     """
     for at, one in enumerate(schemas):
         for other in schemas[at + 1 :]:

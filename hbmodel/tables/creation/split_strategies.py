@@ -56,7 +56,7 @@ def _hex_digits(bound: Any) -> str:
 
 @frozen
 class ByBucket:
-    """A region for each salt bucket; with `within`, each bucket is split further by that strategy."""
+    """One region for each salt bucket. If a strategy is given as `within`, it splits each bucket further."""
 
     within: Uniform | Hexadecimal | None = field(default=None, converter=_within)
 

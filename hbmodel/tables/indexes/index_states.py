@@ -202,7 +202,9 @@ class IndexStates:
                 self._delete_tables([state.table])
 
     def _unused(self, names: Sequence[str]) -> list[str]:
-        """Those of the tables which may have been created for the index that exist and are empty."""
+        """Selects the tables that exist and are empty from `names`, which are tables that may have been created for the
+        index.
+        """
         return unused(self.store, self.registry, self.place, names)
 
     def _delete_tables(self, names: Sequence[str]) -> list[str]:

@@ -133,7 +133,7 @@ class IndexWork:
         registry: str,
         progress: Report | None,
     ) -> IndexWork:
-        """Makes the work on an index, which is given by its name or as a model attribute."""
+        """Prepares the work on one index, which is given by its name or as an attribute of the model."""
         check_store(store)
         check_times(times)
         schema = schema_of(model)

@@ -36,8 +36,8 @@ def entry_of(table: str, registry: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def work_of(row: bytes, registry: str) -> Iterator[None]:
-    """A block that reads the progress of a build, a check or a migration. Raises `StoreError` if this version does not
-    know its shape.
+    """A block that reads the progress of a build, a check or a migration. Raises `StoreError` if this version of
+    hbmodel cannot read the form in which the progress is stored.
     """
     try:
         yield

@@ -61,7 +61,7 @@ class Rename:
 
 @frozen
 class MovedColumn:
-    """A field that is declared in another column than the registry has it in, so that reads would miss its values.
+    """A field whose declared column differs from its column in the registry, so that reads would miss its values.
 
     Attributes:
         field: the declared name.

@@ -276,8 +276,9 @@ class Registry:
         """Raises `SchemaMismatch` if another model of the table has a family, or the name of an index table, in common
         with this model. Only models with a kind may share families, and then all or none of them must be versioned.
 
-        A delete removes the model's families of a row, or the whole row of an entry. If two models shared a family or
-        an index table, it would also delete cells or entries of the other model.
+        A delete of an object removes all cells of its row in the model's families, and a delete of an index entry
+        removes the whole row of the entry. If two models shared a family or an index table, a delete would also remove
+        cells or entries of the other model.
         """
         self.check_no_index(schema)
         own = registry_row(schema)

@@ -91,8 +91,8 @@ class KeptLine:
     # --- for writers --------------------------------------------------------------------------------------------------
 
     def state(self, store: Store) -> tuple[Row | None, int]:
-        """The row of the registry that writes must currently follow, and when it was read. If there is no valid lease,
-        takes or renews one.
+        """The registry row that writes currently have to obey, and the time at which it was read. If there is no valid
+        lease, the call takes or renews one.
         """
         with self._lock:
             self._used = self._running()

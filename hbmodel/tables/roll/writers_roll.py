@@ -171,8 +171,8 @@ class WritersRoll:
         self._begin()
 
     def _end_with_the_program(self, last: bool) -> None:
-        """Registers the end of the roll for the end of the program, and for the close of each of its stores that
-        announces it. If `last` is False, undoes this.
+        """Arranges that the roll ends when the program ends, and when one of its stores that announce their close is
+        closed. If the argument `last` is False, this is undone.
         """
         if last and self._at_exit is None:
             self._at_exit = weakref.finalize(self, _end_at_exit, weakref.ref(self))

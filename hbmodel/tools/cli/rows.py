@@ -70,8 +70,8 @@ def get(
 ) -> None:
     """Show the object under a row key, or the objects of a wide row, with counters and map columns.
 
-    The key is pasted in hex or as HBase's shell prints it, or given by its fields. With --as it is a pasted key even
-    if it looks like FIELD=VALUE. Exit status 1 if there is no object.
+    The key is pasted in hex or as HBase's shell prints it, or given by its fields. If --as is given, KEY is read as a
+    pasted key even if it looks like FIELD=VALUE. Exit status 1 if there is no object.
     """
     with opened(table, url, registry, family, kind) as (store, registered_table):
         schema = registered_table.schema

@@ -19,7 +19,7 @@ def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
 
 
 def told_once() -> Callable[[IndexProgress | MigrationProgress], None]:
-    """A function that prints the programs that a command waits for to standard error, each only once."""
+    """A function that prints to standard error which programs a command waits for, each program only once."""
     told: set[str] = set()
 
     def report(progress: IndexProgress | MigrationProgress) -> None:
