@@ -11,7 +11,9 @@ from hbmodel.errors import QueryError
 
 
 class Unset(Enum):
-    """The type of `UNSET`: no bound on this side (None is a value)."""
+    """The type of `UNSET`, which means that there is no bound on this side. None cannot mean this, because it is a
+    value.
+    """
 
     UNSET = "unset"
 
@@ -30,9 +32,9 @@ class Bounds:
 
     Attributes:
         low: lower bound of the values, or UNSET.
-        low_inclusive: whether `low` itself is within.
+        low_inclusive: whether the value `low` itself satisfies the condition.
         high: upper bound of the values, or UNSET.
-        high_inclusive: whether `high` itself is within.
+        high_inclusive: whether the value `high` itself satisfies the condition.
         prefix: the beginning of the values (text and bytes only), or UNSET.
     """
 
@@ -48,27 +50,27 @@ class Bounds:
 
     @classmethod
     def equal(cls, value: Any) -> Bounds:
-        """Exactly this value (or None)."""
+        """The condition that the field equals this value, which may be None."""
         return cls(low=value, high=value)
 
     @classmethod
     def is_none(cls) -> Bounds:
-        """Exactly None."""
+        """The condition that the field is None."""
         return cls(low=None, high=None)
 
     @classmethod
     def not_none(cls) -> Bounds:
-        """Every value except None."""
+        """The condition that the field is not None."""
         return cls()
 
     @classmethod
     def starting_with(cls, prefix: Any) -> Bounds:
-        """The values that start with `prefix`."""
+        """The condition that the value starts with `prefix`."""
         return cls(prefix=prefix)
 
     @property
     def only_none(self) -> bool:
-        """Whether exactly None is asked for."""
+        """Whether the condition is that the field is None."""
         return (
             self.low is None
             and self.high is None

@@ -18,7 +18,7 @@ TAILS = (b"", b"\x00", b"\x00\x00", b"\x01", b"\xff")
 
 
 def check_codec(codec: Codec[T], values: Iterable[T]) -> None:
-    """Checks that a codec keeps the promises of `hb.Codec` for some values: for the tests of your own codecs.
+    """Checks for some values that a codec keeps the promises of `hb.Codec`. Use it in the tests of your own codecs.
 
     It checks that the codec compares by value; that its spec is JSON with a name under "codec" that no codec of the
     library has; that every value reads back equal and of the same type, from the raw form and from the part form with
@@ -28,7 +28,7 @@ def check_codec(codec: Codec[T], values: Iterable[T]) -> None:
     Args:
         codec: the codec.
         values: values that it stores, among them the least and greatest ones, values that are equal in different forms,
-            and, for variable widths, a value that another value begins with. A property-based test gives many.
+            and, for variable widths, a value with which another value begins. A property-based test gives many.
 
     Raises:
         DeclarationError: a promise is broken; the message says which, and `found` shows the value or the bytes.
@@ -156,5 +156,5 @@ def _check_order(codec: Codec[T], name: str, order: Order, values: Sequence[T], 
 
 
 def _complement(data: bytes) -> bytes:
-    # if data is a prefix of other data, its complement sorts after the other only with a terminator
+    # if bytes are a prefix of other bytes, their complement sorts after that of the other bytes only with a terminator
     return data.translate(COMPLEMENT) + b"\xff\xff"

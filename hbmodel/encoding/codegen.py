@@ -1,7 +1,8 @@
-"""Builds Python functions from source: code for one model, in which codecs become expressions where possible.
+"""Builds Python functions from source code that is generated for one model, in which codecs become expressions where
+possible.
 
-Such a function handles ordinary values and valid stored bytes. If anything is raised in it, it falls back to plain
-code, which handles every case and every error.
+Such a function handles ordinary values and valid stored bytes. If any exception is raised in the function, it falls
+back to plain code, which handles every case and every error.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from hbmodel.encoding.codecs import Codec
 from hbmodel.encoding.codecs.base import Source, source_of
 
 UNSIGNED = "BHIQ"
-"""Formats of unsigned numbers: the bitwise complement of a number is the largest number minus it."""
+"""Formats of unsigned numbers. For these, the bitwise complement of a number is the largest number of the format minus
+the number.
+"""
 
 
 class Code:
@@ -41,12 +44,12 @@ class Code:
         return f"x{self._variables}"
 
     def fill(self, template: str, source: Source, value: str) -> str:
-        """An expression from a codec's `Source`, with `value` in place of the value."""
+        """An expression from a codec's `Source`, in which `value` is filled in for the value."""
         used = {name: self.name(meaning) for name, meaning in source.scope.items() if f"{{{name}}}" in template}
         return template.format(v=value, t=self.variable() if "{t}" in template else "", **used)
 
     def decode(self, codec: Codec[Any], data: str) -> str:
-        """An expression for the value of a raw form; `data`, if it is not a name, may be evaluated more than once."""
+        """An expression for the value of a raw form. The expression `data` may be evaluated more than once."""
         source = source_of(codec)
         if source is None:
             return f"{self.name(codec.decode)}({data})"
@@ -55,7 +58,9 @@ class Code:
         return self.fill(source.decode, source, f"{self.name(unpack_word(source.word))}({data})[0]")
 
     def encode(self, codec: Codec[Any], value: str) -> str:
-        """An expression for the raw form of the value in a variable, valid under the condition that `accepts` gives."""
+        """An expression for the raw form of the value in a variable. It is valid under the condition that `accepts`
+        returns.
+        """
         source = source_of(codec)
         if source is None:
             return f"{self.name(codec.encode)}({value})"
@@ -64,12 +69,12 @@ class Code:
         return f"{self.name(pack_word(source.word))}({self.fill(source.encode, source, value)})"
 
     def accepts(self, codec: Codec[Any], value: str) -> str | None:
-        """The condition under which the expression of `encode` may be used; None if the codec itself checks values."""
+        """The condition under which the expression of `encode` may be used. None if the codec itself checks values."""
         source = source_of(codec)
         return None if source is None else f"type({value}) is {self.name(source.accepts)}"
 
     def build(self) -> Callable[..., Any]:
-        """The function."""
+        """Compiles the function."""
         name = self._lines[0].removeprefix("def ").partition("(")[0]
         # The source contains nothing from outside: names are made here, and bytes and numbers are written as their
         # repr.

@@ -1,4 +1,4 @@
-"""One field at its place in a key: its bytes, how they are read back, and the exact ranges of its values."""
+"""Writes and reads one field at its place in a key, and computes the exact key ranges of its values."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ class KeyField:
     """One field of a key.
 
     Attributes:
-        desc: whether the largest value comes first: every byte is complemented.
-        nullable: whether None is allowed: 00 for None, 01 before a value, so None comes first (last if `desc`).
+        desc: whether the largest value comes first. In this case every byte is complemented.
+        nullable: whether None is allowed. In this case None is stored as 00, and 01 precedes each value. So None comes
+            first, or last if `desc` is True.
     """
 
     name: str
@@ -92,7 +93,7 @@ def _nullable_decode_unterminated(decode: DecodeUnterminated) -> DecodeUntermina
 
 
 def named(error: HbmodelError, name: str) -> HbmodelError:
-    """The error of a codec with the name of the field added, because the codec does not know that name."""
+    """A copy of a codec's error with the name of the field added, because the codec does not know that name."""
     return type(error)(error.message, **{**error.details, "field": name})
 
 
@@ -104,9 +105,10 @@ def _reverse(order: Order) -> Order:
 
 @frozen
 class CompiledKeyField:
-    """A field at its place in a key, with its functions resolved once.
+    """A field at its place in a key, with the functions that encode and decode it.
 
-    `unterminated` says that the field ascends and ends the key, so that its bytes need no terminator.
+    The attribute `unterminated` says that the field ascends and is the last one in the key, so its bytes need no
+    terminator.
     """
 
     of: KeyField
@@ -118,7 +120,7 @@ class CompiledKeyField:
 
     @classmethod
     def build(cls, key_field: KeyField, last: bool) -> CompiledKeyField:
-        """Resolves a field; `last` says that the key ends with it."""
+        """Resolves a field. The argument `last` says that the key ends with the field."""
         codec, unterminated = key_field.codec, last and not key_field.desc
         encode: Encode = codec.encode if unterminated or codec.width is not None else codec.encode_part
         decode_part: DecodePart = codec.decode_part
@@ -196,7 +198,7 @@ class CompiledKeyField:
         return code.fill(source.decode, source, complement(self.word, number) if self.of.desc else number)
 
     def pack(self, value: Any) -> bytes:
-        """The field's bytes; an error carries its name."""
+        """The field's bytes. Errors contain the name of the field."""
         try:
             return self.encode(value)
         except EncodingError as error:
@@ -227,8 +229,8 @@ class CompiledKeyField:
             return False
 
     def keys_of(self, packed: bytes) -> KeyRange:
-        """The range of keys that begin with the bytes of one value. If no other value can lie between two values, the
-        range of the first ends where the range of the second begins.
+        """The range of keys that begin with the bytes of one value. If no value can lie between two values, the range
+        of the first value ends where the range of the second value begins.
         """
         return (
             KeyRange.exactly(packed) if self.unterminated and self.of.codec.width is None else KeyRange.prefix(packed)
@@ -239,7 +241,8 @@ class CompiledKeyField:
         return KeyRange.exactly(key) if self.unterminated else KeyRange.prefix(key)
 
     def _around(self, prefix: bytes, value: Any) -> KeyRange:
-        # Like `_exactly`, but the range ends at the next value if there is none between them, so that bounds are short.
+        # Like `_exactly`, but if no value can lie between this value and the next one, the range ends at the next
+        # value, so that bounds are short.
         return (
             KeyRange.prefix(prefix + self.encode(value))
             if self.of.codec.width is not None
@@ -277,8 +280,8 @@ class CompiledKeyField:
             inclusive = not is_low
         around = self._around(prefix, floor)
         if is_low == (self.order == "ascending"):
-            # The keys above the bound begin at the successor of its own keys; without a successor there are no such
-            # keys.
+            # The keys above the bound begin at the successor of the bound's own keys. Without a successor there are no
+            # keys above the bound.
             return (
                 KeyRange(around.start, None)
                 if inclusive

@@ -25,13 +25,13 @@ from hbmodel.store.values import MAX_ROW_LENGTH
 __all__ = ["KEY_FORMAT", "UNSET", "Bounds", "KeyField", "KeyLayout", "check_length"]
 
 KEY_FORMAT: Final = 1
-"""Version of the byte layout of keys; part of every layout's `spec`."""
+"""The version of the byte layout of keys, which every layout's `spec` contains."""
 
 
 def compile_pack(slots: Sequence[CompiledKeyField]) -> Callable[[Sequence[object]], list[bytes]]:
     """The function that packs the values of a key."""
-    # Keys are packed and unpacked for every row, and straight code takes a fraction of the time of a loop over the
-    # fields.
+    # Keys are packed and unpacked for every row, and code without a loop takes a fraction of the time of a loop over
+    # the fields.
     code = Code("def pack(values):")
     names = [f"v{i}" for i in range(len(slots))]
     code.add(f"{', '.join(names)}, = values")
@@ -46,7 +46,7 @@ def compile_pack(slots: Sequence[CompiledKeyField]) -> Callable[[Sequence[object
 
 
 def pack_code(code: Code, slots: Sequence[CompiledKeyField], names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The conditions and the expressions for the parts of a key whose values are in these variables."""
+    """The conditions and the expressions for the parts of a key. The values of the key are in the variables `names`."""
     conditions = [code.accepts(slot.of.codec, name) for slot, name in zip(slots, names, strict=True) if slot.inline]
     return [c for c in conditions if c is not None], [
         slot.packed(code, name) for slot, name in zip(slots, names, strict=True)
@@ -65,7 +65,7 @@ def _compile_unpack(slots: Sequence[CompiledKeyField], tail: int) -> Callable[[b
 
 
 def unpack_code(code: Code, slots: Sequence[CompiledKeyField], tail: int, depth: int = 1) -> list[str]:
-    """Adds the lines that split a key, and returns the expressions of its fields.
+    """Adds the lines that split a key, and returns the expressions for its fields.
 
     Args:
         code: the code to extend. In it, `data` is the key. The variable `start`, which the lines change, is the
@@ -118,7 +118,9 @@ def _fields(fields: Iterable[KeyField]) -> tuple[KeyField, ...]:
 
 
 def _check_ends(layout: KeyLayout) -> None:
-    """Raises `DeclarationError` if other bytes follow a value without a terminator than its codec says."""
+    """Raises `DeclarationError` if a value without a terminator is followed by a number of bytes that differs from the
+    one that its codec states.
+    """
     for at, key_field in enumerate(layout.fields):
         if key_field.codec.delimited:
             continue
@@ -147,13 +149,14 @@ class KeyLayout:
     """The fields of a key in order, compiled for packing and unpacking. Salts come before them and are not part of the
     layout.
 
-    Every field marks its own end, except a last ascending field, which ends with the key.
+    Every field marks its own end, except the last one if it ascends, because it ends with the key.
 
     Attributes:
-        fields: at least one, with different names.
-        tail: number of bytes that follow the fields and belong to none of them (the bucket byte at the end of an index
-            entry of a randomly salted model); if it is not 0, every field marks its own end.
-        closed: whether the last field marks its end too, although nothing follows it in the key.
+        fields: the fields. There is at least one, and all names are different.
+        tail: the number of bytes that follow the fields and belong to none of them. In an index entry of a randomly
+            salted model, this is the byte of the bucket at the end. If the number is not 0, every field marks its own
+            end.
+        closed: whether the last field also marks its end, although nothing follows this field in the key.
     """
 
     fields: tuple[KeyField, ...] = field(converter=_fields)
@@ -212,24 +215,24 @@ class KeyLayout:
         try:
             return self._pack(values)
         except Exception:
-            # there are too few or too many values, or one cannot be stored: plain code raises the error that says which
+            # there are too few or too many values, or a value cannot be stored: plain code raises the exact error
             pass
         if len(values) != len(self._slots):
             raise self._wrong_count(values)
         return [slot.pack(value) for slot, value in zip(self._slots, values, strict=True)]
 
     def pack(self, values: Sequence[object]) -> bytes:
-        """The key, without salt and tail; raises the same errors as `pack_parts`."""
+        """The key, without salt and tail. Raises the same errors as `pack_parts`."""
         return b"".join(self.pack_parts(values))
 
     def pack_leading(self, values: Sequence[object]) -> list[bytes]:
-        """The bytes of the first fields only, as many as there are values; raises the same errors as `pack_parts`."""
+        """The bytes of the first fields only, as many as there are values. Raises the same errors as `pack_parts`."""
         if len(values) > len(self._slots):
             raise self._wrong_count(values)
         return [slot.pack(value) for slot, value in zip(self._slots, values, strict=False)]
 
     def pack_field(self, position: int, value: object) -> bytes:
-        """The bytes of one field at its place in this key; raises `EncodingError` with its name."""
+        """The bytes of one field at its place in this key. Raises `EncodingError` with the name of the field."""
         return self._slots[position].pack(value)
 
     def _wrong_count(self, values: Sequence[object]) -> RowKeyError:
@@ -242,8 +245,8 @@ class KeyLayout:
         """The values of a key, in field order.
 
         Args:
-            data: the whole stored key; its last `tail` bytes are left alone.
-            start: where the fields begin, after the salt.
+            data: the whole stored key. Its last `tail` bytes are ignored.
+            start: the position after the salt, at which the fields begin.
 
         Raises:
             DecodingError: this layout does not write such a key; `field` names the field if it is known.
@@ -251,8 +254,8 @@ class KeyLayout:
         try:
             return self._unpack(data, start)
         except Exception:
-            # plain code raises the error that says what is wrong; outside of the `except`, so that no stored bytes are
-            # in its context
+            # plain code raises the exact error; this is outside of `except`, so that the context of the error contains
+            # no stored bytes
             pass
         return self._slowly(data, start)
 
@@ -317,12 +320,12 @@ class KeyLayout:
 
         Args:
             parts: the parts of the leading fields, from `pack_parts` or `pack_leading`; none for all keys.
-            bounds: the bounds of the field after them; an empty one gives everything under the prefix. Must be None if
-                `parts` has a part for every field. The range then holds just that key or, in a layout with a tail, that
-                key with any tail.
+            bounds: the bounds of the next field; None gives every key with these leading fields. Must be None if
+                `parts` has a part for every field. The range then contains only that key or, in a layout with a tail,
+                that key with any tail.
 
         Raises:
-            QueryError: the field has no ranges, or cannot be searched by this prefix; `field` names it.
+            QueryError: the field has no ranges, or cannot be searched by this prefix; `field` names the field.
             EncodingError: a bound is of the wrong type; `field` names the field.
         """
         prefix = b"".join(parts)
@@ -334,7 +337,7 @@ class KeyLayout:
 
 
 def check_length(key: bytes, *, table: str | None = None, index: str | None = None) -> None:
-    """Refuses keys, salt included, for which HBase would only answer "internal error".
+    """Refuses keys for which HBase would only answer "internal error". The key includes the salt.
 
     Raises:
         KeyTooLong: the key is empty or longer than 32,767 bytes.

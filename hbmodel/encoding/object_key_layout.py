@@ -28,10 +28,11 @@ def _unread(data: bytes, start: int) -> NoReturn:
 
 @frozen
 class RowSlot(CompiledKeyField):
-    """A field of the row key at its place in an object key: escaped, and terminated if the row key ends with it.
+    """A field of the row key at its place in an object key. The field is escaped, and terminated if it is the last one
+    in the row key.
 
     Attributes:
-        last: whether the row key ends with it.
+        last: whether the field is the last one in the row key.
     """
 
     inner: CompiledKeyField
@@ -39,7 +40,7 @@ class RowSlot(CompiledKeyField):
 
     @classmethod
     def wrap(cls, inner: CompiledKeyField, last: bool) -> RowSlot:
-        """A field of the row key."""
+        """Adapts a field of the row key."""
         encode, close = inner.encode, terminated if last else escape
         return cls(inner.of, False, inner.order, lambda value: close(encode(value)), _unread, encode, inner, last)
 
@@ -70,7 +71,7 @@ class SplitSlot(CompiledKeyField):
 
     @classmethod
     def join(cls, split_field: SplitField, bucket: CompiledKeyField, offset: CompiledKeyField) -> SplitSlot:
-        """Both parts of a field."""
+        """Makes the field from its two parts."""
         first, second = bucket.encode, offset.encode
         return cls(
             split_field.of,
@@ -131,17 +132,18 @@ def _compile_unpack(layout: ObjectKeyLayout) -> Callable[[bytes, int], tuple[Any
 
 @frozen
 class ObjectKeyLayout(KeyLayout):
-    """The fields of an object of a wide row, as fields of its object key; see `ObjectKeyForm`. Salts come before them.
+    """The fields of the object keys of a wide model; see `ObjectKeyForm`. Salts come before the fields.
 
     It is used like a `KeyLayout`: each object has one logical key, whose byte order is the declared order.
 
     Attributes:
-        rows: the number of fields in the row key, which are the first ones; 0 if the row is constant. split: length of
-            the buckets of the last of these fields, if it is also in the qualifier.
-        raw: whether the last column field, if it ascends, ends with the key, because nothing follows it in qualifiers.
-        halves: the parts of the split field.
-        row: the layout of the row key, or None where it is constant.
-        columns: the layout of the column part, or None where there is none.
+        rows: the number of fields in the row key, which are the first fields; 0 if the row is constant.
+        split: the length of the buckets of the last field in the row key, if that field is split; otherwise None.
+        raw: whether nothing follows the last column field in qualifiers. If that field ascends, it then ends with the
+            key and needs no terminator.
+        halves: the two parts of the split field, or None if no field is split.
+        row: the layout of the row key, or None if the row is constant.
+        columns: the layout of the column part, or None if there is no column part.
     """
 
     rows: int = 0
@@ -206,16 +208,16 @@ class ObjectKeyLayout(KeyLayout):
         if self.columns is not None:
             behind = self.columns.unpack_code(code, depth)
         else:
-            code.add("if start != len(data): raise LookupError", depth)  # plain code says what is wrong
+            code.add("if start != len(data): raise LookupError", depth)  # plain code raises the exact error
         if self.halves is not None:
             return [*first[:-1], f"{code.name(self.halves.joined)}({first[-1]}, {behind[0]})", *behind[1:]]
         return first + behind
 
     def _row_code(self, code: Code, depth: int, place: str, end: str) -> None:
-        """Adds the lines that make `data` the row key, and keep the object key and where its column part begins in
-        variables.
+        """Adds the lines that set `data` to the row key, the variable `place` to the object key, and the variable `end`
+        to the position at which the column part begins.
 
-        The row key that was unescaped last is remembered, since the objects of a row follow each other.
+        The generated code remembers the row key that it unescaped last, since the objects of a row follow each other.
         """
         known, last = code.variable(), f"{code.name([((), b'', 0)])}[0]"  # startswith(()) is always False
         code.add(f"{place} = data", depth)
@@ -241,7 +243,7 @@ class ObjectKeyLayout(KeyLayout):
 
 
 def unescaped(parts: bytes) -> bytes:
-    """The bytes of fields in the row key, from their joined bytes in an object key, without the bytes after the row
-    key.
+    """The bytes that fields have in the row key, given the bytes that they have in an object key. Bytes after the row
+    key are cut off.
     """
     return parts.partition(TERMINATOR)[0].replace(ESCAPED_ZERO, TERMINATOR[:1])

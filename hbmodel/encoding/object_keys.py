@@ -14,13 +14,13 @@ from hbmodel.errors import DecodingError
 from hbmodel.store.ranges import KeyRange, key_successor, prefix_successor
 
 PrefixEnd = Callable[[bytes], int | None]
-"""Returns where the prefix of a qualifier's object ends, kind included; None if the qualifier belongs to no object of
-the model.
+"""A function that returns the position at which the prefix of the object ends in a qualifier that includes the kind. It
+returns None if the qualifier belongs to no object of the model.
 """
 
 FIRST_QUALIFIER: Final = b"\x00"
-"""The smallest qualifier that is not empty. The empty qualifier belongs to no object: every object has a key field or
-an alias in each qualifier.
+"""The smallest qualifier that is not empty. The empty qualifier belongs to no object, because every qualifier of an
+object contains a key field or an alias.
 """
 
 NO_PLACES: Final = KeyRange(b"", b"")
@@ -32,7 +32,7 @@ class Slice:
 
     Attributes:
         first: the first qualifier, inclusive; never empty.
-        stop: the first qualifier after the slice; None if it has no end.
+        stop: the first qualifier after the slice; None if the slice has no end.
     """
 
     rows: KeyRange
@@ -52,16 +52,15 @@ class Slice:
 
 @frozen
 class ObjectKeyForm:
-    """The bijection between object keys and pairs of row key and qualifier prefix. It keeps their order, whatever the
-    codecs.
+    """The bijection between object keys and pairs of row key and qualifier prefix. It preserves order with any codecs.
 
     An object key is `[salt][rest of the row key, terminated as text is][qualifier prefix without the kind]`. If the row
     is constant, it is only the qualifier prefix, without the kind.
 
     Attributes:
-        salt: number of bytes that row keys begin with before their fields.
-        row: the row key of all objects, or None if row keys have fields. kind: the byte that qualifiers begin with, or
-            nothing.
+        salt: the number of bytes in row keys before the fields.
+        row: the row key of all objects, or None if row keys have fields.
+        kind: the byte with which qualifiers begin, or nothing.
     """
 
     salt: int = 0
@@ -69,10 +68,10 @@ class ObjectKeyForm:
     kind: bytes = b""
 
     def cut(self, place: bytes) -> tuple[bytes, bytes]:
-        """The row key and the qualifier prefix, kind included, of an object key.
+        """The row key and the qualifier prefix of an object key. The prefix includes the kind.
 
         Raises:
-            DecodingError: it is not an object key of this form.
+            DecodingError: the bytes are not an object key of this form.
         """
         if self.row is not None:
             return self.row, self.kind + place
@@ -80,11 +79,11 @@ class ObjectKeyForm:
         return (place[: self.salt] + rest if self.salt else rest), self.kind + place[end:]
 
     def join(self, row: bytes, prefix: bytes) -> bytes:
-        """The object key of a row key and a qualifier prefix, kind included.
+        """The object key of a row key and a qualifier prefix. The prefix includes the kind.
 
         Raises:
-            DecodingError: the row is shorter than the salt or is not the constant row, or the prefix is of another
-                kind.
+            DecodingError: the row is shorter than the salt or is not the constant row, or the prefix does not begin
+                with the kind.
         """
         kind, salt = self.kind, self.salt
         if not prefix.startswith(kind):
@@ -104,20 +103,21 @@ class ObjectKeyForm:
         return KeyRange(self._bound(rows.start), None if rows.stop is None else self._bound(rows.stop))
 
     def _bound(self, row: bytes) -> bytes:
-        """The smallest object key that a row with this key, or with a larger one, can have."""
+        """The smallest object key that is possible in a row with this key or a larger key."""
         return row[: self.salt] + escape(row[self.salt :])
 
     def slices(self, places: KeyRange, prefix_end: PrefixEnd | None = None) -> tuple[Slice, ...]:
-        """The cells of the objects whose object keys lie in a range: the end of a row, whole rows, the beginning of a
-        row.
+        """The slices with the cells of the objects whose object keys lie in a range: the end of a row, whole rows, and
+        the beginning of a row.
 
         There are at most three slices, disjoint and in the order of object keys.
 
         Args:
             places: a range with any bounds, which need not be object keys.
-            prefix_end: finds where the prefix of an object of the model ends. If it is given, the slices hold the cells
-                of exactly these objects. If not, and a bound lies just after an object's prefix, such as the successor
-                of its object key, the slices may still hold cells of that object.
+            prefix_end: a function that finds the end of the prefix of an object of the model. If it is given, the
+                slices contain the cells of exactly these objects. If it is not given, and a bound lies just after the
+                prefix of an object, such as the successor of its object key, the slices may also contain cells of that
+                object.
         """
         if places.empty:
             return ()
@@ -135,7 +135,7 @@ class ObjectKeyForm:
         return tuple(each for each in slices if each is not None and not each.empty)
 
     def _position(self, bound: bytes) -> tuple[bytes, bytes]:
-        """The smallest row and qualifier (without the kind) that are not below a bound of object keys."""
+        """The smallest pair of row and qualifier (without the kind) that is not below a bound of object keys."""
         if self.row is not None:
             return self.row, bound
         salt = end = self.salt
@@ -149,7 +149,7 @@ class ObjectKeyForm:
         return (key_successor(row), b"") if behind > TERMINATOR[1:] else (row, b"")
 
     def _qualifier(self, bound: bytes, prefix_end: PrefixEnd | None) -> bytes | None:
-        """The smallest qualifier of an object that is not below a bound; None if there is none in any row."""
+        """The smallest qualifier of an object that is not below a bound. None if no row can have such a qualifier."""
         qualifier = self.kind + bound
         end = None if prefix_end is None else prefix_end(qualifier)
         if end is not None and end < len(qualifier):  # after an object: no other object begins with its prefix
@@ -158,5 +158,5 @@ class ObjectKeyForm:
 
 
 def _of_row(row: bytes, first: bytes | None, stop: bytes | None) -> Slice | None:
-    # HBase has no row with an empty key, and a scan that begins with one begins with the first row.
+    # HBase has no row with an empty key, and a scan that begins with the empty key begins with the first row.
     return None if first is None or not row else Slice(KeyRange.exactly(row), first, stop)

@@ -42,7 +42,7 @@ def _fixed(slot: CompiledKeyField) -> bool:
 
 
 def _add_end(code: Code, slot: CompiledKeyField) -> None:
-    """Adds the lines that move `at` behind a field."""
+    """Adds the lines that move the variable `at` to the end of a field."""
     key_field, data, depth, marker = slot.of, "flipped" if slot.of.desc else "data", 2, code.variable()
     if key_field.nullable:
         code.add(f"{marker} = {data}[at]", depth)
@@ -65,10 +65,11 @@ class QualifierLayout:
     """The prefix of an object's qualifiers, and the part after it.
 
     Attributes:
-        kind: the byte that they begin with, or nothing.
-        columns: the layout of the column fields, or None where there are none.
-        prefix_end: where the prefix of an object ends, kind included; None for a qualifier that belongs to no object.
-            It reads only as many bytes as necessary, so not every prefix that it finds can be decoded.
+        kind: the byte with which the qualifiers begin, or nothing.
+        columns: the layout of the column fields, or None if there are no column fields.
+        prefix_end: a function that returns the position at which the prefix of the object ends in a qualifier. It
+            returns None for a qualifier that belongs to no object. It reads only as many bytes as necessary, so not
+            every prefix that it finds can be decoded.
     """
 
     kind: bytes = b""
@@ -88,7 +89,8 @@ class QualifierLayout:
         return self.columns is not None and self.columns.slots[-1].unterminated
 
     def encode(self, values: Sequence[object], alias: bytes = b"") -> bytes:
-        """The qualifier of a column of the object with these values in its column fields; without an alias its prefix.
+        """The qualifier of a column of the object whose column fields have these values. Without an alias, this is the
+        prefix of the qualifiers of the object.
 
         Raises:
             IncompleteKey: there are fewer values than fields.
@@ -97,7 +99,7 @@ class QualifierLayout:
         return self.kind + (b"" if self.columns is None else self.columns.pack(values)) + alias
 
     def decode(self, qualifier: bytes) -> tuple[tuple[Any, ...], bytes]:
-        """The values of the column fields, and the alias; the value of a split field is its offset.
+        """The values of the column fields, and the alias. For a split field, the value is the offset.
 
         Raises:
             DecodingError: the qualifier belongs to no object.

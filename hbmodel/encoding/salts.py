@@ -29,7 +29,7 @@ class Salt(ABC):
     """How rows are spread over buckets: the number of buckets, the prefix of each, and the bucket of a row.
 
     Attributes:
-        buckets: how many there are.
+        buckets: the number of buckets.
         width: length of every bucket's prefix, in bytes.
         by: names of the key fields whose bytes determine the bucket; empty means all.
         random: whether the bucket is random instead of computed. A model with indexes then needs a one-byte prefix, the
@@ -45,14 +45,14 @@ class Salt(ABC):
 
     @abstractmethod
     def prefix(self, bucket: int) -> bytes:
-        """The prefix of all keys in a bucket; `width` bytes, different for each bucket."""
+        """The prefix of all keys in a bucket. It has `width` bytes, and is different for each bucket."""
 
     @abstractmethod
     def bucket(self, data: bytes) -> int:
         """The bucket of a row.
 
         Args:
-            data: the bytes of the fields `by` as packed in the key, joined in key order.
+            data: the bytes that the fields in `by` have in the key, joined in key order.
 
         Raises:
             RowKeyError: the bucket does not depend on the key.
@@ -112,7 +112,7 @@ class _ComputedByte(Salt):
 class HashSalt(_ComputedByte):
     """One byte: zlib's crc32 of the fields' bytes, modulo the number of buckets.
 
-    A query that fixes the fields `by` reads one bucket; any other query reads all buckets and merges them.
+    A query that fixes all fields in `by` reads one bucket. Any other query reads all buckets and merges them.
 
     Args:
         buckets: 2 to 256.
@@ -129,8 +129,8 @@ class HashSalt(_ComputedByte):
 
 @frozen
 class RandomSalt(Salt):
-    """One random byte for each write: the most even spread, for rows that never change. A get reads all buckets in one
-    call.
+    """One random byte for each write. This gives the most even spread, but is only for rows that never change. A get
+    reads all buckets in one call.
 
     Args:
         buckets: 2 to 256.
@@ -302,7 +302,9 @@ class NoSalt(Salt):
 
 @frozen
 class RowSalt(Salt):
-    """The salt of a wide model, computed from the fields of the row key as encoded there, not as in the object key."""
+    """The salt of a wide model. It is computed from the bytes that fields have in the row key, and not from the bytes
+    that they have in the object key.
+    """
 
     salt: Salt
     by: tuple[str, ...]
@@ -392,7 +394,9 @@ class BoundSalt:
 
     @property
     def spec(self) -> dict[str, JSON]:
-        """The salt with its fields in key order: equal specs put equal rows into equal buckets."""
+        """The salt as canonical JSON, with its fields in key order. Salts with equal specs put equal rows into the same
+        bucket.
+        """
         return {**self.salt.spec, "by": list(self.by)}
 
     def prefix(self, bucket: int) -> bytes:
@@ -414,7 +418,8 @@ class BoundSalt:
         return self.salt.bucket(b"".join([parts[i] for i in self._positions]))
 
     def bucket_of_fields(self, parts: Mapping[str, bytes]) -> int:
-        """The bucket of all rows whose fields `by` have these parts, by field name; other names are ignored.
+        """The bucket of all rows whose fields in `by` have these parts. The parts are given by field name; names that
+        are not in `by` are ignored.
 
         Raises:
             RowKeyError: the salt is random, or a field of `by` is missing.
@@ -428,7 +433,7 @@ class BoundSalt:
         """The bucket of a stored key.
 
         Raises:
-            DecodingError: it does not begin with a bucket's prefix.
+            DecodingError: the key does not begin with the prefix of a bucket.
         """
         bucket = self._by_prefix.get(key[: self.width])
         if bucket is None:
@@ -442,4 +447,4 @@ class BoundSalt:
 
 
 UNSALTED: Final = BoundSalt(NoSalt(), ())
-"""One bucket without a prefix, whatever the layout."""
+"""One bucket without a prefix, for any layout."""

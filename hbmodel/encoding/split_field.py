@@ -1,4 +1,6 @@
-"""Split key fields: one time with its bucket in the row key and its offset in the bucket in the column qualifier."""
+"""Split key fields, which store one time in two parts: its bucket in the row key, and its offset in the bucket in the
+column qualifier.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from hbmodel.encoding.key_field import KeyField
 from hbmodel.errors import DeclarationError, DecodingError
 
 WORDS: Final = (Struct(">B"), Struct(">H"), Struct(">I"), Struct(">Q"))
-"""The codecs of offsets: the smallest one that can store the largest offset is used."""
+"""The formats of offsets. Of these, the smallest one that can store the largest offset is used."""
 
 
 def units_of(value: datetime, scale: int) -> int:
@@ -48,7 +50,7 @@ def _units_of(codec: BucketCodec | OffsetCodec) -> Callable[[datetime, int], int
 
 @frozen
 class BucketCodec(FixedWidth[Any]):
-    """The first unit of the bucket that a time lies in, as an order-preserving Int64. Decoding returns the number of
+    """The first unit of the bucket in which a time lies, as an order-preserving Int64. Decoding returns the number of
     that unit.
 
     Args:
@@ -165,7 +167,7 @@ class SplitField:
         return cls(key_field, every, bucket, offset)
 
     def joined(self, bucket: int, offset: int) -> datetime:
-        """The time of both parts.
+        """The time that two parts represent.
 
         Raises:
             DecodingError: the model writes no such parts.
@@ -178,7 +180,7 @@ class SplitField:
         return from_epoch((bucket + offset) * codec.scale)
 
     def ends(self, value: datetime) -> tuple[datetime, datetime]:
-        """The first and the last valid time of the bucket that a time lies in."""
+        """The first and the last valid time of the bucket in which a time lies."""
         codec: Any = self.bucket.codec
         first = codec.decode(codec.encode(value))
         lowest, highest = first * codec.scale, (first + codec.units - 1) * codec.scale

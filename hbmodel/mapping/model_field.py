@@ -115,7 +115,9 @@ class Field:
         return None if value is None else self.codec.decode(self.codec.encode(value))
 
     def read_back(self, value: Any) -> Any:
-        """Converts a value to the form that a read returns. A value that the field cannot store is returned unchanged."""
+        """Converts a value to the form that a read returns. Values that the field cannot store are returned as they
+        are.
+        """
         return None if value is None else read_back(self.codec, value)
 
     @property

@@ -93,7 +93,7 @@ def _packed(field: Field, value: Any) -> bytes:
 
 @frozen(eq=False, repr=False)
 class Comparison(Predicate):
-    """A comparison of a field with a constant. The constant has the form that a read would return, and is never None."""
+    """A comparison of a field with a constant. The constant has the form that a read returns, and is never None."""
 
     field: Field
     operator: Comparator

@@ -94,7 +94,9 @@ class VersionCell:
         return VersionCell(self.version, self.nonces, self.complete, SEALED + nonce)
 
     def opened_by(self, nonce: bytes) -> VersionCell:
-        """The cell of the same version in the copy of a sealed row. It differs from every cell that was there before."""
+        """The cell of the same version in the copy of a sealed row. It differs from every cell that was at this place
+        before.
+        """
         return VersionCell(self.version, self.nonces, self.complete, OPENED + nonce)
 
     @property

@@ -1,4 +1,6 @@
-"""The timestamps of writes of indexed rows: this machine's clock, corrected to the server's."""
+"""The clock that gives timestamps to writes of indexed rows: the clock of this machine, corrected to that of the
+server.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ GRACE = 3_600_000
 """Default grace time G in ms: the age at which a repair may treat an entry as an orphan."""
 
 LONGEST_CALL = 1_200_000
-"""Default longest life L of one call in ms (the gateway's `hbase.client.operation.timeout`)."""
+"""Default of the longest time L, in ms, that one call may take (the gateway's `hbase.client.operation.timeout`)."""
 
 CLOCK_BOUND = 60_000
-"""Default bound in ms on how far this machine's clock and the server's may differ."""
+"""Default of the maximum difference, in ms, between this machine's clock and the server's clock."""
 
 PROBES = 3
 """The maximum number of times that the server is asked for its time if its answers take too long to compare the clocks.
@@ -39,7 +41,7 @@ def running_time() -> int:
 def time_above(table: str, row: bytes, newest: int, now: int, bound: int) -> tuple[int, ClockError | None]:
     """The timestamp of a write to a row: above its newest cell, and not before `now`.
 
-    The second value is the error for a time that is more than `bound` ms in the future, or None.
+    The second value is the error if this time is more than `bound` ms in the future, otherwise None.
     """
     timestamp = max(now, newest + 1)
     if timestamp <= now + bound:
@@ -58,11 +60,11 @@ def time_above(table: str, row: bytes, newest: int, now: int, bound: int) -> tup
 
 @frozen
 class Offset:
-    """How far the server's clock is ahead of this machine's, in ms, as it was measured.
+    """A measurement of the time in ms by which the server's clock is ahead of this machine's clock.
 
     Attributes:
         value: the offset.
-        running: the reading of the clock that never jumps, at the measurement.
+        running: the reading, at the measurement, of the clock that never jumps.
         now: the server's time at the measurement.
     """
 
@@ -89,7 +91,7 @@ class SharedOffset:
     def hear(self, before: int, server: int, after: int) -> None:
         """Records the server's time, learned between two readings of the wall clock, all in ms.
 
-        The next measurement uses it, and does not ask the server.
+        The next measurement uses this time instead of asking the server.
         """
         self._heard = before, server, after, self.running()
 
@@ -120,7 +122,7 @@ class ServerClock:
         probe: returns the server's time in ms.
         lease_valid: returns whether the schema that writes use is still current.
         grace: G in ms.
-        bound: the largest offset allowed, either way, in ms.
+        bound: the largest offset that is allowed in either direction, in ms.
         longest_call: L in ms.
         shared: this machine's clocks, and where the offset is kept; clocks of the same server may share it.
 
@@ -171,7 +173,7 @@ class ServerClock:
         """Milliseconds since 1970 by the server's clock; the first call asks the server.
 
         Args:
-            exact: ask the server in any case.
+            exact: whether the server is asked in any case.
 
         Raises:
             ClockError: the two clocks differ by more than the bound.
@@ -183,7 +185,7 @@ class ServerClock:
         if exact:
             return self._ask()[1]
         now = self._wall() + offset.value
-        # If the wall clock was set since the probe, the measured offset no longer applies to it.
+        # If the wall clock was set since the probe, the measured offset no longer applies to the wall clock.
         drift = now - (offset.now + self._running() - offset.running)
         if abs(drift) > self.bound:
             self._shared.latest = None
@@ -191,7 +193,8 @@ class ServerClock:
         return now
 
     def ahead(self, timestamp: int) -> int | None:
-        """None if this machine's clock has reached `timestamp`; otherwise the server is asked for its time, in ms.
+        """None if this machine's clock has reached `timestamp`. Otherwise asks the server for its time, and returns
+        this time in ms.
 
         The two clocks may differ by any amount.
 

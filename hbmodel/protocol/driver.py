@@ -63,15 +63,15 @@ class Clock(Port):
     """Answers a protocol's questions about time; every method may call the store."""
 
     def now(self, exact: bool = False) -> int:
-        """See `ReadClock`."""
+        """Answers `ReadClock`."""
         ...
 
     def ahead(self, timestamp: int) -> int | None:
-        """See `AskIfAhead`."""
+        """Answers `AskIfAhead`."""
         ...
 
     def fresh(self, since: int) -> bool:
-        """See `CheckLease`."""
+        """Answers `CheckLease`."""
         ...
 
 
@@ -133,9 +133,10 @@ def perform_checked(
     again: bool = False,
     first: bool = False,
 ) -> Any:
-    """Carries out one operation like `perform`; if it changes something, the gate is called before each request.
+    """Carries out one operation like `perform`. If the operation changes something, the gate is called before each
+    request.
 
-    If a table is not found, its index may have been dropped, so the gate is called then too.
+    The gate is also called if a table is not found, because the index of that table may have been dropped.
 
     Args:
         check: the gate, or None.
@@ -165,7 +166,7 @@ def await_clock(clock: Clock, passed: int) -> None:
 
 
 def _first_rows(store: Store, request: FirstRows) -> list[list[Row]]:
-    """One scan for each range, all started at once."""
+    """Reads the first rows of each range by one scan. All scans are started at once."""
     size = max(2, request.limit)
     scans = [
         Scan(key_range, columns=request.columns, limit=request.limit, batch_size=size) for key_range in request.ranges
@@ -184,8 +185,8 @@ def _nothing() -> None:
 def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRow]) -> None:
     """Begins each put before it waits for the answer to the previous one, if the store supports it.
 
-    The first error or interruption is raised. The other answers are not read then, since all operations will be
-    executed again. Only if the gate raises `SchemaMismatch`, the answers to the puts in progress are read first.
+    The first error or interruption is raised. The other answers are not read in this case, since all operations will be
+    executed again. But if the gate raises `SchemaMismatch`, the answers to the puts in progress are read first.
     """
     if not operations:
         return
@@ -210,10 +211,10 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
 
 
 def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check: Gate | None = None) -> R:
-    """Runs a protocol to its end; an error of the store, or of the clock, ends it.
+    """Runs a protocol to its end. An error of the store, or of the clock, ends the protocol.
 
-    If the store fails after the acknowledgement, the error is logged and the acknowledged outcomes are returned: they
-    are still valid.
+    If the store fails after the acknowledgement, the error is logged and the acknowledged outcomes, which are still
+    valid, are returned.
 
     Args:
         check: called before each request that changes something, until the acknowledgement. If it raises
@@ -278,9 +279,10 @@ def _changes_one_row(operation: Change) -> bool:
 def counts_again(schema: TableSchema, operation: Operation) -> bool:
     """Whether carrying out an operation a second time could undo what another program has written in between.
 
-    A change of rows of the model's table could, if the server gives its timestamp. A conditional change of this table
-    could too: the row may satisfy the condition again, or the repetition is refused and the change is planned again,
-    over what the other program has written. Puts of stamps, and changes of other tables, undo nothing.
+    This is possible for a change in the model's table whose timestamp the server gives. It is also possible for a
+    conditional change in this table: the row may satisfy the condition again, or the repetition is refused, and the
+    change is then planned again over what the other program has written. Puts of stamps, and changes in other tables,
+    undo nothing.
     """
     mutations: Iterable[Put | Delete]
     match operation:
@@ -309,8 +311,8 @@ class Resumable:
 
     After an error of the store, or of the clock, the protocol stays suspended at the operation that failed. The next
     `run` executes the same operation again, timestamps included: this is how a put with an unknown outcome is retried
-    (rule 3). A protocol that raised an error itself is started again from the beginning. The same holds if the indexes
-    of its table changed while it ran.
+    (rule 3). If the protocol itself raised an error, or the indexes of its table changed while it ran, it is started
+    again from the beginning.
 
     Args:
         check: called before each request that changes something, until the acknowledgement, except directly after the
@@ -322,7 +324,8 @@ class Resumable:
         outcomes: the acknowledged outcomes, or None before the acknowledgement.
         finished: whether the protocol has ended.
         wrote: whether any mutation may have been applied.
-        in_doubt: whether it stopped at an operation that may have been carried out and must not be carried out twice.
+        in_doubt: whether the protocol stopped at an operation that may have been carried out and must not be carried
+            out twice.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """The expiry of rows: the TTL that a put may have, and how a row stores the time of its expiry.
 
 A store does not return the TTL of a cell (Thrift has no field for it), but a program that changes a row must know that
-it will expire, or some cells would outlive the others. So a put with a TTL writes the time of expiry, ms since 1970 in
-8 bytes: after the first byte of the liveness cell if rows have one, otherwise into a separate cell, `_t`.
+the row will expire, or some cells would outlive the others. So a put with a TTL writes the time of expiry, ms since
+1970 in 8 bytes: after the first byte of the liveness cell if rows have one, otherwise into a separate cell, `_t`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _RANDOM_SALT = (
 
 
 def family_life(schema: TableSchema) -> int | None:
-    """The shortest TTL of the model's families in ms, or None if none of them has one."""
+    """The shortest TTL of the model's families in ms, or None if no family has a TTL."""
     lives = [family.ttl for family in schema.families if family.ttl is not None]
     return min(lives) * 1000 if lives else None
 
@@ -86,7 +86,7 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
 
 
 def refuses_ttl(schema: TableSchema) -> str | None:
-    """Why puts of a model do not accept a TTL, or None if they accept one."""
+    """The reason why puts of a model do not accept a TTL, or None if they do."""
     if schema.versioned:
         return _VERSIONED
     if any(f.kind == "counter" for f in schema.columns):
@@ -99,7 +99,7 @@ def refuses_ttl(schema: TableSchema) -> str | None:
 
 
 def live_value(end: int | None) -> bytes:
-    """The value of the liveness cell of a live row that expires at `end`; None: never."""
+    """The value of the liveness cell of a live row that expires at `end`, or never if `end` is None."""
     return LIVE if end is None else LIVE + _END.pack(end)
 
 

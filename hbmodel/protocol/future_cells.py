@@ -1,10 +1,10 @@
 """Cells that may be ahead of their server's clock, and the deletes that hide them in rows that are deleted at the
 server's time.
 
-If a counter is incremented several times in one millisecond, each increment gives its cell a timestamp one above the
-previous one. So the cell may be ahead of the server's clock, and a delete at the server's time does not hide it. Then
-the column is also deleted up to the cell's own timestamp, and the delete is acknowledged only when the clock has passed
-that timestamp, since later writes and increments must not be hidden.
+If a counter is incremented several times in one millisecond, each increment gives its cell a timestamp that is one
+above the previous timestamp. So the cell may be ahead of the server's clock, and a delete at the server's time does not
+hide it. Then the column is also deleted up to the cell's own timestamp, and the delete is acknowledged only when the
+clock has passed that timestamp, since later writes and increments must not be hidden.
 
 Other programs may put cells with explicit timestamps. If a cell is ahead of the server's clock by no more than the
 clock bound, every call that reads it waits until the clock has reached it. If it is further ahead, the call is refused.
@@ -21,8 +21,8 @@ from hbmodel.protocol.operations import AskIfAhead, AwaitClock, DeleteRows, GetR
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 MARGIN = 20
-"""How far above the timestamp of its cell a counter is deleted, in ms. Cells of increments between the read and the
-delete include the old value, and must be hidden too.
+"""The time in ms above the timestamp of its cell up to which a counter is deleted. Cells of increments between the read
+and the delete include the old value, and must be hidden too.
 """
 
 ROUNDS = 5
@@ -34,7 +34,7 @@ before they increment it have stopped by then.
 def read_masks(
     schema: TableSchema, rows: Sequence[bytes], columns: Sequence[bytes], bound: int
 ) -> Protocol[dict[bytes, Delete | ClockError]]:
-    """Reads columns of rows that will be deleted at the server's time; returns their masks, by row key.
+    """Reads columns of rows that will be deleted at the server's time. Returns the masks of the rows, by row key.
 
     A mask is the delete of the cells that the delete of the row might not hide, or the error that says why they cannot
     be hidden.
@@ -95,9 +95,10 @@ def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[li
 
 
 def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Protocol[int | None]:
-    """The server's time in ms for the deletes of these cells; None if a delete at the server's time hides all of them.
+    """The server's time in ms that is needed for the deletes of these cells. None if a delete at the server's time
+    hides all of the cells.
 
-    Counters are often ahead of the server's clock, so for counters its time is always needed. For other cells, the
+    Counters are often ahead of the server's clock, so for counters the server is always asked. For other cells, the
     server is asked for its time only if this machine's clock has not reached the times of the cells.
     """
     cells = [(column, cell.timestamp) for row in rows for column, cell in row.items()]
@@ -119,8 +120,9 @@ def mask_of(
     counters = schema.counter_columns & cells.keys()
     ends = {column: cell.timestamp + (MARGIN if column in counters else 0) for column, cell in cells.items()}
     # The clocks of other servers may be behind, so cells up to the bound below the clock are masked too. But a mask has
-    # one timestamp for all columns. With a counter among them it is above the clock, and would hide other columns of an
-    # object that is put meanwhile. So a row with counters has another column masked only if its cell is ahead.
+    # one timestamp for all columns. With a counter among the columns, this timestamp is above the clock, and the mask
+    # would hide other columns of an object that is put meanwhile. So a row with counters has another column masked only
+    # if its cell is ahead.
     since = {column: now + 1 if counters and column not in counters else now - bound for column in ends}
     recent = {column: end for column, end in ends.items() if end >= since[column]}
     if not recent:
@@ -132,7 +134,8 @@ def mask_of(
 def counters_above(
     schema: TableSchema, row: bytes, left: Mapping[bytes, Cell], cells: Mapping[bytes, bytes], now: int, bound: int
 ) -> list[Put]:
-    """Puts of counters, with later timestamps than the counter cells that are left in a row without an object.
+    """Puts of counters. Their timestamps are later than those of the counter cells that are left in a row without an
+    object.
 
     Later increments get timestamps above these puts, so no call has to wait for the clock.
 
@@ -222,7 +225,7 @@ def error_if_hidden(
 
 
 def _newest_ahead(schema: TableSchema, row: Row, columns: Collection[bytes]) -> Protocol[tuple[int, int | None]]:
-    """The newest timestamp in some columns of a row, counters excluded, and the server's time if it is lower.
+    """The newest timestamp in some columns of a row, counters excluded, and the server's time if that time is lower.
 
     If the server's time is not lower, the second value is None. If there is no such cell, the first value is -1.
     """

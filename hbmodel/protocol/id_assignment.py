@@ -3,7 +3,7 @@
 A new id is taken from the counter, then claimed for the name in the table of ids, and then put under the name in the
 table of names. Cells of both tables are put only if absent and never change. So a reader that finds an id by its name
 also finds the name by the id. A name has one id, and an id one name, even if the counter was reset. A program that
-dies, or is slower than another one with the same name, leaves an unused id: a gap.
+dies, or is slower than another program that assigns an id to the same name, leaves an unused id, that is, a gap.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def _claim_id(tables: DictionaryTables, name: bytes) -> Protocol[bytes]:
             )
         ):
             return claimed
-        # Refused: another name has the id, since the counter was set back, or an earlier call for this name has landed.
+        # The put was refused. Either another name has the id, because the counter was set back, or an earlier call for
+        # this name was carried out.
         if (yield from _cell(tables.id_table, claimed, tables.name_column)) == name:
             return claimed
 

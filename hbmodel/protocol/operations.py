@@ -98,7 +98,8 @@ class CheckAndMutateRows:
 
 @frozen
 class CheckAndPut:
-    """Puts one cell, at the server's time, if a cell has the expected value. Answer: whether the put was applied.
+    """Puts one cell, at the server's time, if a cell has the expected value. The answer is True if the put was applied,
+    else False.
 
     Safe to repeat if the protocol reads the row after a refusal.
     """

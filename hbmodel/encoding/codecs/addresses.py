@@ -18,7 +18,7 @@ TAG_4, TAG_6 = b"\x04", b"\x06"
 
 
 def _pack_address(value: IPv4Address | IPv6Address) -> bytes:
-    # Only exact types: an interface is also an address, but its network would be lost.
+    # Only exact types are accepted: an interface is also an address, but the network of the interface would be lost.
     if type(value) is IPv4Address:
         return TAG_4 + value.packed
     if type(value) is IPv6Address:
@@ -62,7 +62,7 @@ class IPAddressCodec(Codec[IPv4Address | IPv6Address]):
 
 @frozen
 class IPVersionCodec(FixedWidth[A]):
-    """An IP address of one version, with the same 5 or 17 bytes as in `IPAddress`."""
+    """An IP address of one version, stored as the same 5 or 17 bytes as by `IPAddress`."""
 
     python_type: type[A]  # pyright: ignore[reportIncompatibleVariableOverride]  # nobody assigns it
     tag: bytes

@@ -25,16 +25,20 @@ Order: TypeAlias = Literal["ascending", "descending"] | None
 
 @frozen
 class Source:
-    """Python expressions that do a codec's work inside code that is generated once per model, without a call per value.
+    """Python expressions for the work of a codec. They are used in code that is generated once per model, and need no
+    call for each value.
 
     They handle ordinary values. For any other value they raise some exception, and the codec's own methods are called
     instead. They never give a different result from those methods.
 
     Attributes:
         accepts: the exact type of the values that `encode` takes.
-        decode: the expression for the value of a raw form `{v}`; if `word` is set, `{v}` is the number instead.
-        encode: the expression for the raw form of a value `{v}`; if `word` is set, for the number instead.
-        part: the expression for the part form of `{v}` if it differs from the raw form; None leaves it to the codec.
+        decode: the expression for the value whose raw form is `{v}`. If `word` is set, `{v}` is the number instead of
+            the raw form.
+        encode: the expression for the raw form of the value `{v}`. If `word` is set, the expression is for the number
+            instead of the raw form.
+        part: the expression for the part form of `{v}` if the part form differs from the raw form. If this is None, the
+            codec's method is called.
         word: if the raw form is a big-endian number, its format in `struct`'s notation, else None.
         scope: the objects that the names in braces, such as `{table}`, refer to. `{t}` is a variable for intermediate
             results.
@@ -63,8 +67,8 @@ class Codec(ABC, Generic[T]):
         width: length of every encoded value in bytes, or None if it varies.
         may_be_empty: whether some value's raw form is empty.
         key: whether the codec can be used in keys, that is, whether it has a part form.
-        delimited: whether a part form shows where it ends. If it does not, the keys that begin with the part form of a
-            value may have other values too.
+        delimited: whether a part form shows where it ends. If it does not, keys that begin with the part form of one
+            value may contain a different value.
     """
 
     __slots__ = ()
@@ -80,7 +84,7 @@ class Codec(ABC, Generic[T]):
     if not TYPE_CHECKING:  # type checkers see by themselves that most codecs are not callable
 
         def __call__(self, *arguments, **options):
-            """Refuses a call: a codec without arguments is an instance, and is named without parentheses."""
+            """Refuses a call. A codec without arguments is an instance, so its name is written without parentheses."""
             raise DeclarationError(
                 "This codec takes no arguments: write its name alone, without parentheses.", codec=type(self).__name__
             )
@@ -127,7 +131,8 @@ class Codec(ABC, Generic[T]):
         return self.decode_part(data, start)[1]
 
     def encode_prefix(self, prefix: T) -> bytes | None:
-        """The common prefix of the part forms of exactly those values that start with `prefix`; None if there are none.
+        """The common prefix of the part forms of all values that start with `prefix`, with which no other part form
+        begins. None if no value starts with `prefix`.
 
         Raises:
             QueryError: with this codec or this prefix, no byte prefix selects exactly these values.
@@ -143,10 +148,11 @@ class Codec(ABC, Generic[T]):
         return self.encode_prefix(prefix)
 
     def floor(self, value: T) -> T | None:
-        """The largest storable value that is not above `value`; None if all storable values are above it.
+        """The largest storable value that is not above `value`. None if all storable values are above `value`.
 
-        The bounds of a query need not be storable themselves: `at >= noon and half a second` is meaningful if whole
-        seconds are stored, and so is `number < 300` for a byte. Codecs of other types return the value unchanged.
+        This is for the bounds of a query, which need not be storable: `at >= 12:00:00.5` has a meaning if whole seconds
+        are stored, and `number < 300` has one if each number is stored in one byte. Codecs whose types have no such
+        bounds return the value unchanged.
 
         Raises:
             EncodingError: the value is not of the codec's type.
@@ -155,7 +161,9 @@ class Codec(ABC, Generic[T]):
 
     @property
     def exact(self) -> Codec[T]:
-        """The variant of this codec that refuses values instead of rounding; the codec itself if it never rounds."""
+        """The variant of this codec that refuses values instead of rounding them. If the codec never rounds, this is
+        the codec itself.
+        """
         return self
 
     @property
@@ -164,7 +172,7 @@ class Codec(ABC, Generic[T]):
         return self.key
 
     def constant(self, value: T) -> T:
-        """The value that a query must compare with: the given one after it has been encoded and decoded.
+        """The value with which a query must compare, which is the given value after it was encoded and decoded.
 
         Raises:
             EncodingError: the value cannot be stored exactly.
@@ -174,10 +182,10 @@ class Codec(ABC, Generic[T]):
         return self.decode(self.encode(value))
 
     def order_key(self, value: T) -> Any:
-        """The key by which `<` and similar operators compare a value: bytes if they preserve order, else the value
-        itself.
+        """The key by which `<` and similar operators compare values: the bytes of the value if they preserve order,
+        otherwise the value itself.
 
-        Codecs that change the bytes of another codec compare like that codec.
+        A codec that changes the bytes of another codec returns the key of that codec.
         """
         if self.key and self.order is not None:
             part = self.encode_part(value)
@@ -186,28 +194,28 @@ class Codec(ABC, Generic[T]):
 
     @property
     def source(self) -> Source | None:
-        """Equivalent expressions for ordinary values, or None: generated code then calls the codec.
+        """Equivalent expressions for ordinary values. If this is None, generated code calls the codec.
 
-        They apply to the class that defines them, not to its subclasses.
+        The expressions apply only to the class that defines this property, not to its subclasses.
         """
         return None
 
     def check_row_key(self, *, nullable: bool, last: bool) -> None:
-        """Refuses a place in a row key for which the format has no bytes, or bytes that hbmodel would not write. Called
-        when a model is declared.
+        """Refuses a place in a row key if the format has no bytes for it, or has bytes that hbmodel would not write.
+        Called when a model is declared.
 
         Args:
             nullable: whether the field allows None.
             last: whether the key ends with the field.
 
         Raises:
-            DeclarationError: the field cannot be there.
+            DeclarationError: the field cannot be at this place.
         """
 
     @property
     @abstractmethod
     def spec(self) -> dict[str, JSON]:
-        """The byte layout as canonical JSON; equal specs write equal bytes for equal values."""
+        """The byte layout as canonical JSON. Codecs with equal specs write equal bytes for equal values."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Compiled struct functions cannot be pickled; the arguments of the constructor can. attrs adds the class
@@ -251,8 +259,8 @@ class FixedWidth(Codec[T]):
 
 
 def source_of(codec: Codec[Any]) -> Source | None:
-    """The expressions of a codec if its own class defines them; expressions of a base class would ignore changes in the
-    subclass.
+    """The expressions of a codec, or None if its own class does not define them. Expressions of a base class would
+    ignore changes in the subclass.
     """
     source = codec.source if "source" in vars(type(codec)) else None
     if source is None or (source.word is not None and calcsize(">" + source.word) != codec.width):
@@ -261,10 +269,10 @@ def source_of(codec: Codec[Any]) -> Source | None:
 
 
 def below(codec: Codec[T], value: T) -> tuple[T | None, bool]:
-    """The floor of a value, and whether it is the value itself.
+    """The floor of a value, and whether this floor is the value itself.
 
-    This is decided by their bytes and not by `==`, because in the repeated hour of a clock change a datetime does not
-    equal any datetime of another zone.
+    The two are compared by their bytes and not by `==`, because in the repeated hour of a clock change a datetime does
+    not equal any datetime of another zone.
 
     Raises:
         EncodingError: the value is not of the codec's type.
@@ -279,11 +287,11 @@ def below(codec: Codec[T], value: T) -> tuple[T | None, bool]:
 
 
 _EXACT = frozenset({str, bytes, int, bool})
-"""Types whose codecs store each value unchanged or refuse it."""
+"""Types whose codecs either store a value unchanged or refuse it."""
 
 
 def read_back(codec: Codec[T], value: T) -> T:
-    """The value as a read would return it; the value itself if the codec cannot store it."""
+    """The value in the form that a read would return. A value that the codec cannot store is returned unchanged."""
     kind = type(value)
     # codecs without a form for keys store only values that read back equal
     if not codec.key or (kind in _EXACT and kind is codec.python_type):
@@ -295,7 +303,7 @@ def read_back(codec: Codec[T], value: T) -> T:
 
 
 def wrong_type(expected: type | tuple[type, ...], value: object) -> EncodingError:
-    """The error for a value of another type than the codec's; it shows the types but never the value."""
+    """The error for a value whose type is not that of the codec. The error shows the types but never the value."""
     types = expected if isinstance(expected, tuple) else (expected,)
     name = type(value).__name__
     module = type(value).__module__
@@ -315,7 +323,7 @@ def declared_width(width: int) -> int:
     """Validates a width given in a declaration.
 
     Raises:
-        DeclarationError: it is not a positive int.
+        DeclarationError: the width is not a positive int.
     """
     if type(width) is not int or width < 1:
         raise DeclarationError("A width must be a positive int.", found=width)
@@ -326,7 +334,7 @@ def declared_codec(codec: Any) -> Any:
     """Validates a codec given in a declaration.
 
     Raises:
-        DeclarationError: it is something else, such as a type.
+        DeclarationError: the argument is not a codec, but for example a type.
     """
     if not isinstance(codec, Codec):
         raise DeclarationError("A codec is needed here, such as hb.Int64 or hb.Text.", found=repr(codec))

@@ -1,4 +1,4 @@
-"""The digits of decimal numbers, alone and in pairs, as several formats write them."""
+"""Converts decimal numbers to digits or pairs of digits, as several formats write them, and back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def stripped_digits(value: Decimal) -> tuple[int, str]:
 
 
 def pairs_of(digits: str, exponent: int) -> tuple[list[int], int]:
-    """The digits in pairs, and the first pair's base-100 exponent, given the base-10 exponent of the first digit."""
+    """Splits digits into pairs. Returns the pairs and the base-100 exponent of the first pair; `exponent` is the
+    base-10 exponent of the first digit.
+    """
     exponent, odd = divmod(exponent, 2)
     digits = digits if odd else "0" + digits
     digits += "0" * (len(digits) % 2)
@@ -42,6 +44,6 @@ def pairs_of(digits: str, exponent: int) -> tuple[list[int], int]:
 
 
 def number_of_pairs(sign: int, pairs: Sequence[int], exponent: int) -> Decimal:
-    """The normalised number that has these pairs of digits, given the base-100 exponent of the first pair."""
+    """The normalised number that has these pairs of digits; `exponent` is the base-100 exponent of the first pair."""
     digits = "".join([f"{pair:02d}" for pair in pairs]).rstrip("0")
     return Decimal((sign, tuple(map(int, digits.lstrip("0"))), 2 * exponent + 2 - len(digits)))

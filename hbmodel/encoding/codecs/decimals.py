@@ -20,7 +20,8 @@ PAIRS = tuple(bytes((pair + 1,)) for pair in range(100))
 
 def _digits(data: bytes) -> str:
     digits = "".join([f"{byte - 1:02d}" for byte in data])
-    # A pair is 01 (zero) to 64 (ninety-nine); only the last may end in a digit that is padding, and it is never 00.
+    # A pair is 01 (zero) to 64 (ninety-nine). Only the last pair may end in a digit that is padding. The last pair
+    # never stands for 00.
     if not data or max(data) > 100 or digits.startswith("0") or digits.endswith("00"):
         raise DecodingError("Stored bytes are not a decimal number.")
     return digits.rstrip("0")
@@ -30,10 +31,10 @@ def _digits(data: bytes) -> str:
 class DecimalCodec(Codec[Decimal]):
     """A finite decimal number: sign byte (01 negative, 02 zero, 03 positive), exponent, digits, terminator.
 
-    The number is written as 0.d1d2... times ten to the exponent: the exponent as an order-preserving Int32, the digits
-    in pairs plus one (so that no pair is 00), 00. For negative numbers everything after the sign byte is complemented.
-    Numerically equal values have the same bytes and come back normalised: `Decimal("1.50")` as `Decimal("1.5")`. Raw
-    and part form are the same.
+    The number has the form 0.d1d2... times ten to the exponent. It is written as the exponent (an order-preserving
+    Int32), the digits in pairs, each pair plus one so that no pair is 00, and 00 as the terminator. For negative
+    numbers everything after the sign byte is complemented. Numerically equal values have the same bytes and come back
+    normalised: `Decimal("1.50")` as `Decimal("1.5")`. Raw and part form are the same.
     """
 
     python_type = Decimal

@@ -20,26 +20,26 @@ class NameIds(Protocol):
     """Maps names of dictionaries to ids and back, from a cache or the store."""
 
     def id_of(self, dictionary: Dictionary, name: str) -> int:
-        """The id of a name; raises `UnknownName` if it has none."""
+        """The id of a name. Raises `UnknownName` if the name has no id."""
         ...
 
     def claim(self, dictionary: Dictionary, name: str) -> int:
-        """The id of a name; assigns one if it has none."""
+        """The id of a name. If the name has no id, an id is assigned."""
         ...
 
     def name_of(self, dictionary: Dictionary, number: int) -> str:
-        """The name of an id; raises `DecodingError` if it has none."""
+        """The name of an id. Raises `DecodingError` if the id has no name."""
         ...
 
 
 _NAMES: ContextVar[NameIds | None] = ContextVar("hbmodel_names", default=None)
-"""Where the current call looks up names and ids: in the names of its session. It is unset after the call."""
+"""The names and ids of the session whose call is in progress. This variable is unset after the call."""
 
 _CLAIMS: ContextVar[bool] = ContextVar("hbmodel_claims", default=False)
 """Whether values are encoded to be written, so that a name without an id gets one."""
 
 bind_names = _NAMES.set
-"""Binds names and ids to this thread; returns the token that `unbind_names` takes."""
+"""Sets the names and ids of this thread. Returns the token that `unbind_names` takes."""
 
 unbind_names = _NAMES.reset
 """Undoes a `bind_names`."""
@@ -47,7 +47,7 @@ unbind_names = _NAMES.reset
 
 @contextmanager
 def claiming() -> Iterator[None]:
-    """Encodes values that are about to be written."""
+    """A block in which values are encoded to be written, so that names without an id get one."""
     token = _CLAIMS.set(True)
     try:
         yield
@@ -56,7 +56,7 @@ def claiming() -> Iterator[None]:
 
 
 class _NumbersAsNames:
-    """Stands in for a dictionary that need not exist: every id has a name."""
+    """Replaces a dictionary that need not exist. In the replacement every id has a name."""
 
     def id_of(self, dictionary: Dictionary, name: str) -> int:
         """The name as a number."""
@@ -71,7 +71,9 @@ class _NumbersAsNames:
 
 @contextmanager
 def numbers_as_names() -> Iterator[None]:
-    """Gives every id a name, its number as text, so that only the bytes of ids matter; no table is read."""
+    """A block in which the name of every id is its number as text, so that only the bytes of ids matter. No table is
+    read.
+    """
     token = bind_names(_NumbersAsNames())
     try:
         yield
@@ -114,7 +116,7 @@ class Dictionary(FixedWidth[str]):
         """The id of a name.
 
         Raises:
-            UnknownName: the name has no id, and is not about to be written.
+            UnknownName: the name has no id, and is not encoded for a write, which would assign one.
         """
         self.constant(value)
         names = _NAMES.get()
@@ -156,7 +158,7 @@ class Dictionary(FixedWidth[str]):
         return data.decode()
 
     def floor(self, value: str) -> str:
-        """Always raises: rows are sorted by id, which is the order in which names were added.
+        """Always raises an error, because rows are sorted by id, that is, in the order in which names were added.
 
         Raises:
             QueryError: always.

@@ -26,7 +26,9 @@ def _value_codec(enumeration: type[Enum]) -> Codec[Any]:
 
 
 def members_of(codec: Codec[Any]) -> dict[str, str]:
-    """The names of the members of an enumeration by their bytes, in hexadecimal digits; nothing for any other codec."""
+    """The names of the members of an enumeration, by their bytes in hexadecimal digits. For any other codec the result
+    is empty.
+    """
     if not isinstance(codec, EnumOf):
         return {}
     enumeration: type[Enum] = codec.python_type
@@ -44,8 +46,8 @@ class EnumOf(Codec[E]):
     """A member of an enumeration, encoded as its value: order, width and forms come from the value's codec.
 
     Args:
-        enumeration: the Enum subclass; a Flag is stored as its number, combinations included.
-        codec: the codec of the values; by default that of their common type.
+        enumeration: the Enum subclass. Members of a Flag and their combinations are stored as numbers.
+        codec: the codec of the values; by default the codec of the common type of the values.
     """
 
     python_type: type[E] = field(converter=_instance_of_enum, alias="enumeration")
@@ -67,7 +69,7 @@ class EnumOf(Codec[E]):
     key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.key, takes_self=True))
 
     def __attrs_post_init__(self) -> None:
-        # The declaration, not the first write, finds out whether all members can be stored.
+        # Checked here, so that a member that cannot be stored is refused at the declaration and not at the first write.
         for member in self.python_type:
             try:
                 self.codec.exact.encode(member.value)
@@ -91,8 +93,8 @@ class EnumOf(Codec[E]):
             member = self.python_type(value)
         except ValueError:
             member = None
-        # An enumeration may return a member with another value for an unknown value, which would then not be written
-        # back as it was read.
+        # For an unknown value, an enumeration may return a member that has a different value. That value would then be
+        # written back instead of the value that was read.
         if member is None or member.value != value:
             raise DecodingError(
                 "A stored value is not a member of its enumeration: add the member.", type=self.python_type.__name__
@@ -123,7 +125,8 @@ class EnumOf(Codec[E]):
         return self.codec.order_key(self._value(value))
 
     def _settled(self, member: E, code: bytes) -> bool:
-        # Members may be equal to each other, and a codec may write a value differently each time, or not read it back.
+        # Members may be equal to each other. A codec may write a value differently each time, or fail to read the value
+        # back.
         try:
             return self.encode(member) == code and self.decode(code) is member
         except (EncodingError, DecodingError):

@@ -32,12 +32,12 @@ class FloatCodec(FixedWidth[float]):
     """An IEEE 754 number of 64 or 32 bits, big-endian, with the sign bit flipped if positive and all bits flipped if
     negative.
 
-    NaN is refused: it has no place in an order. -0.0 equals 0.0 and has the same bytes. With 32 bits a number that
-    would be rounded is refused, because a query for it would not find its row.
+    NaN is refused, because it has no place in an order. -0.0 equals 0.0 and has the same bytes. With 32 bits a number
+    that would be rounded is refused, because a query for it would not find its row.
 
     `Float64(nan=True)` and `Float32(nan=True)` store NaN too, in columns only. In queries, `==` and `in_` with any NaN
-    find the rows that hold a NaN; `<` and the other comparisons are false for it, as in Python. All other values have
-    the same bytes as without `nan=True`.
+    find the rows that contain a NaN. As in Python, `<` and the other comparisons are false for NaN. All other values
+    have the same bytes as without `nan=True`.
     """
 
     bits: int = 64

@@ -18,8 +18,8 @@ Spec = Mapping[str, Any]
 
 @frozen
 class UnknownCodec(Codec[bytes]):
-    """Replaces a custom codec of another program, if only its description is known. Its values are the stored bytes.
-    Not for keys.
+    """Replaces a custom codec of another program if only the description of that codec is known. The values of the
+    replacement are the stored bytes. It cannot be used in keys.
     """
 
     described: Spec = field(eq=lambda spec: json.dumps(spec, sort_keys=True))
@@ -42,10 +42,10 @@ class UnknownCodec(Codec[bytes]):
 
 
 def codec_of(spec: Spec) -> Codec[Any]:
-    """The codec that writes the bytes of a description: for an enumeration the codec of its values, for a structured
-    one any type.
+    """The codec that writes the bytes that a description describes. For an enumeration, this is the codec of the values
+    of the members. For a structured codec, values may have any type.
 
-    A description of a codec that is not in this library gives an `UnknownCodec`.
+    If the described codec is not in this library, the result is an `UnknownCodec`.
     """
     read = READERS.get(spec.get("codec", ""))
     try:

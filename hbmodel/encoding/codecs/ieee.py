@@ -19,7 +19,7 @@ LARGEST_SINGLE: float = IEEE[32].unpack(b"\x7f\x7f\xff\xff")[0]
 
 
 def exact_float(value: object) -> float:
-    """A float that equals a real number: an int, a fraction, one of NumPy's floats.
+    """The float that equals a real number, such as an int, a fraction or a float of NumPy.
 
     Raises:
         EncodingError: the value is not a real number, or a double cannot represent it exactly.
@@ -39,10 +39,10 @@ def exact_float(value: object) -> float:
 
 
 def exact_single(value: object) -> float:
-    """A float that four bytes hold exactly, from any real number.
+    """The float that equals a real number and can be stored exactly in four bytes.
 
     Raises:
-        EncodingError: it is not a real number, or would be rounded.
+        EncodingError: the value is not a real number, or would be rounded.
     """
     number = exact_float(value)
     try:
@@ -72,7 +72,7 @@ def single_below(number: float) -> float:
     near: float = IEEE[32].unpack(data)[0]
     if near <= number:
         return near
-    # The number before it has the next smaller word, or, below zero, the next larger one.
+    # The previous number has the next smaller word or, if it is below zero, the next larger word.
     word = int.from_bytes(data, "big")
     step = 1 if word >> 31 else -1
     below: float = IEEE[32].unpack((word + step).to_bytes(4, "big"))[0]
@@ -87,13 +87,13 @@ def declared_nan(nan: Any) -> bool:
 
 
 def nan_without_order() -> EncodingError:
-    """The error of a comparison with NaN."""
+    """The error that a comparison with NaN raises."""
     return EncodingError("NaN has no order: use == or in_ to find the rows that hold it.")
 
 
 def word_in_order(number: float, bits: int) -> int:
-    """The bits of a number as an unsigned integer: all flipped if it is negative, else the sign bit alone. These words
-    sort as the numbers do, with NaN above all.
+    """The bits of a number as an unsigned integer. All bits are flipped if the number is negative, otherwise only the
+    sign bit is flipped. These words sort as the numbers do, and NaN sorts above all numbers.
     """
     sign = 1 << (bits - 1)
     word: int = UNSIGNED[bits].unpack(IEEE[bits].pack(number))[0]
@@ -108,14 +108,14 @@ def number_in_order(word: int, bits: int) -> float:
 
 
 def is_negative_zero(word: int, bits: int) -> bool:
-    """Whether a word in order stands for -0.0, which equals 0.0 but has other bits."""
+    """Whether a word of `word_in_order` stands for -0.0, which equals 0.0 but has different bits."""
     return word == (1 << (bits - 1)) - 1
 
 
 @frozen
 class FloatsOfJava(FixedWidth[float]):
-    """Base class of codecs that store the word in order as a program in Java does. -0.0 is stored as 0.0, and NaN is
-    refused; with `nan=True`, for columns only, both are stored.
+    """Base class of codecs that store the words of `word_in_order` in the form of a Java program. -0.0 is stored as
+    0.0, and NaN is refused. With `nan=True`, which is for columns only, both -0.0 and NaN are stored.
     """
 
     bits: int
@@ -126,11 +126,11 @@ class FloatsOfJava(FixedWidth[float]):
 
     @abstractmethod
     def _stored(self, word: int) -> bytes:
-        """The bytes of a word in order."""
+        """The stored bytes of a word of `word_in_order`."""
 
     @abstractmethod
     def _word(self, data: bytes) -> int:
-        """The word in order of stored bytes; raises `DecodingError` for any others."""
+        """The word of `word_in_order` from its bytes. Raises `DecodingError` for bytes that `_stored` never returns."""
 
     def encode(self, value: float) -> bytes:
         number = exact_float(value) if self.bits == 64 else exact_single(value)

@@ -15,7 +15,7 @@ from hbmodel.errors import DeclarationError
 
 
 def _members(declared: Any) -> set[Any]:
-    # The parts of a union: plain types, codecs that annotations name, and NoneType.
+    # The parts of a union, which are plain types, codecs that annotations name, and NoneType.
     origin = get_origin(declared)
     if origin in (Union, UnionType):
         return {member for argument in get_args(declared) for member in _members(argument)}
@@ -42,7 +42,7 @@ def codec_for(declared: Any) -> tuple[Codec[Any], bool]:
     """
     try:
         members = _members(declared)
-    except TypeError:  # not hashable, so no type
+    except TypeError:  # not hashable, so it is not a type
         members = set()
     nullable = NoneType in members
     types = members - {NoneType}
@@ -54,7 +54,7 @@ def codec_for(declared: Any) -> tuple[Codec[Any], bool]:
             return only, nullable
         if isinstance(only, type) and issubclass(only, Enum):
             return EnumOf(only), nullable
-        # Not for subclasses, because a read would return the plain type.
+        # Subclasses are excluded, because a read would return the plain type.
         if isinstance(only, type) and only in SCALARS:
             return SCALARS[only], nullable
     raise DeclarationError(

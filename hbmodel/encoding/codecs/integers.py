@@ -16,7 +16,7 @@ UNSIGNED = {8: Struct(">B"), 16: Struct(">H"), 32: Struct(">I"), 64: Struct(">Q"
 
 
 def integer(value: Any) -> int:
-    """A plain int from any integer (`__index__`), including NumPy's scalars.
+    """Converts any integer (an object with `__index__`), including the scalars of NumPy, to a plain int.
 
     Raises:
         EncodingError: the value is not an integer, or is a bool.
@@ -33,7 +33,7 @@ def out_of_range(low: int, high: int) -> EncodingError:
 
 
 def floor_integer(value: Any, low: int, high: int) -> int | None:
-    """The largest integer of `low`..`high` that is not above `value`, or None."""
+    """The largest integer from `low` to `high` that is not above `value`. None if there is no such integer."""
     number = integer(value)
     return None if number < low else min(number, high)
 

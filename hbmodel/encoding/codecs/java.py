@@ -130,7 +130,7 @@ class ReverseStampCodec(FixedWidth[datetime]):
     width = 8
 
     def __call__(self, unit: Unit = "ms", *, round: bool = False) -> ReverseStampCodec:
-        """The same codec with another unit, or with rounding."""
+        """The same codec with a different unit, or with rounding."""
         return ReverseStampCodec(unit, round=round)
 
     def encode(self, value: datetime) -> bytes:
@@ -184,7 +184,7 @@ def _from_modified_utf8(data: bytes) -> str:
         value = units.decode("utf-16-be")
     except UnicodeError:
         raise DecodingError("Stored bytes are not modified UTF-8.") from None
-    # Plain zero bytes and characters of four bytes pass the above but are not what Java writes.
+    # The steps above accept plain zero bytes and characters of four bytes, but Java does not write these.
     if _to_modified_utf8(value) != data:
         raise DecodingError("Stored bytes are not modified UTF-8.")
     return value

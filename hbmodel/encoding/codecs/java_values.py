@@ -37,8 +37,8 @@ SCALE = Struct(">i")
 class JavaFloatCodec(FixedWidth[float]):
     """Java's `Bytes.toBytes(double)` or `(float)`: IEEE 754, big-endian, for columns.
 
-    Every double reads back, -0.0 and NaN among them. For a float of 32 bits, a value that it cannot hold exactly is
-    refused.
+    Every double can be stored and read back, including -0.0 and NaN. With 32 bits, a value that a float of 32 bits
+    cannot represent exactly is refused.
 
     The bytes do not sort as the numbers do, and 0.0 and -0.0 have different bytes, so the codec is not for keys.
     Conditions on columns are tested after reading.
@@ -62,7 +62,7 @@ class JavaFloatCodec(FixedWidth[float]):
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         number: float = self._struct.unpack(data)[0]
-        # Some NaNs of 32 bits change on the way into a float of 64 bits.
+        # Some NaNs of 32 bits change when they are converted to 64 bits.
         if isnan(number) and self._struct.pack(number) != data:
             raise DecodingError("Stored bytes are a NaN that cannot be written again as it is.")
         return number
@@ -154,7 +154,7 @@ class BigDecimalCodec(Codec[Decimal]):
 
 
 def _bytes_of(number: int) -> int:
-    # as many bytes as in BigInteger.toByteArray: for all bits, and one for the sign
+    # as many bytes as BigInteger.toByteArray returns: enough for all bits and one bit for the sign
     return (number if number >= 0 else ~number).bit_length() // 8 + 1
 
 
@@ -169,15 +169,15 @@ class JavaTimeCodec(FixedWidth[datetime]):
     """An aware datetime as `Bytes.toBytes` of a Java number of units since 1970 (UTC); it reads back in UTC.
 
     `LongTime` is a long of milliseconds, as `System.currentTimeMillis()` gives, and `IntTime` an int of seconds, which
-    ends in January 2038. Call them for another unit: `LongTime("s")`.
+    ends in January 2038. For a different unit, call them with the unit: `LongTime("s")`.
 
-    Times before 1970 are refused, because Java writes negative numbers so that they sort last. With `signed=True` they
-    are stored and read too, but the bytes do not preserve the order.
+    Times before 1970 are refused, because the bytes that Java writes for negative numbers sort last. With `signed=True`
+    such times can be stored and read, but the bytes do not preserve the order.
 
     Args:
         unit: `"us"`, `"ms"` or `"s"`. A value with a finer part is refused, unless it is rounded.
-        round: take the last whole unit that is not after the value; see `Datetime`.
-        signed: whether there are times before 1970.
+        round: whether a value is rounded down to a whole unit; see `Datetime`.
+        signed: whether times before 1970 are allowed.
     """
 
     bits: int
@@ -204,7 +204,7 @@ class JavaTimeCodec(FixedWidth[datetime]):
     python_type = datetime
 
     def __call__(self, unit: Unit | None = None, *, round: bool = False, signed: bool = False) -> JavaTimeCodec:
-        """The same number with another unit, with rounding, or with times before 1970."""
+        """The same codec with a different unit, with rounding, or with times before 1970."""
         return JavaTimeCodec(self.bits, self.unit if unit is None else unit, round, signed)
 
     @property
@@ -261,7 +261,7 @@ class IntTextCodec(Codec[int]):
     """An integer as decimal text without leading zeros, -42 as `-42`, for columns: `Bytes.toBytes(Long.toString(n))`
     in Java, and what Hive writes for numbers.
 
-    Text does not sort as numbers do, so the codec is not for keys. `DecimalText` is the text of fixed width.
+    Text does not sort as numbers do, so the codec is not for keys. For text of fixed width use `DecimalText`.
     """
 
     python_type = int

@@ -1,7 +1,8 @@
-"""The codecs of this library, from what their modules register: the default codec of each plain Python type, and the
-reader of each spec.
+"""Collects what the modules of codecs register: the default codec of each plain Python type, and the reader of each
+spec.
 
-A new codec is a module with a class and the tables `DEFAULTS` or `SPECS`, and its name here.
+To add a codec, write a module with the class and with the tables `DEFAULTS` or `SPECS`, and add the name of the module
+here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text and bytes of at least one character or byte, so that the cell shows that its row exists."""
+"""Text and bytes that are not empty, so that the cell always shows that its row exists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _may_be_empty(codec: Any) -> Any:
 
 @frozen
 class NonEmpty(Codec[V]):
-    """The values of another codec, unchanged, except the empty value, which is refused.
+    """Stores values in the same way as another codec, but refuses the empty value.
 
     A model with a required column of this codec needs no flag for `insert`, `put` and `prepend`, because the cell is
     never empty.

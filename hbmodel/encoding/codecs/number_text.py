@@ -17,7 +17,7 @@ HEX_DIGITS = re.compile(rb"[0-9a-f]+")
 
 
 def digits_of(value: int, width: int) -> bytes:
-    """A number as `width` decimal digits."""
+    """Formats a number as `width` decimal digits."""
     number = integer(value)
     if not 0 <= number < 10**width:
         raise out_of_range(0, 10**width - 1)
@@ -25,7 +25,7 @@ def digits_of(value: int, width: int) -> bytes:
 
 
 def number_of(data: bytes, width: int) -> int:
-    """The number of `width` decimal digits."""
+    """Parses a number of `width` decimal digits."""
     if len(data) != width:
         raise wrong_width(width, len(data))
     if not DECIMAL_DIGITS.fullmatch(data):
@@ -114,7 +114,7 @@ def integer_text(value: int) -> bytes:
 
 
 def text_integer(data: bytes) -> int:
-    """The integer that these bytes represent as text."""
+    """Parses the integer that these bytes contain as text."""
     if not INTEGER_TEXT.fullmatch(data):
         raise DecodingError("Stored bytes are not the text of an integer without leading zeros.")
     try:
@@ -144,7 +144,7 @@ class Delimited(Codec[str]):
     delimiter.
 
     Values that contain the delimiter are refused. `a!` sorts before `a` if `|` follows both, so parts do not preserve
-    order, except with the delimiter 00. A last field preserves order.
+    order, except with the delimiter 00. If the field is the last one, its bytes preserve order.
 
     Args:
         delimiter: one or more bytes, or ASCII text.
@@ -163,7 +163,8 @@ class Delimited(Codec[str]):
 
     def encode(self, value: str) -> bytes:
         data = to_utf8(value)
-        # The two are searched together, to find also a value that ends with a part of the delimiter.
+        # The value and the delimiter are searched together, to find also a value that ends with a part of the
+        # delimiter.
         if (data + self.delimiter).find(self.delimiter) != len(data):
             raise EncodingError(
                 "Text that ends with a delimiter must not contain the delimiter.", delimiter=self.delimiter

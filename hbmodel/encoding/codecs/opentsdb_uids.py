@@ -1,4 +1,4 @@
-"""Names stored as the ids of OpenTSDB's table of ids, to which OpenTSDB may also add ids."""
+"""Names stored as ids from OpenTSDB's table of ids, which OpenTSDB may extend at any time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COUNTER_ROW = b"\x00"
 
 
 def highest(width: int) -> int:
-    """The greatest id of a width in bytes."""
+    """The greatest id that fits in `width` bytes."""
     return (1 << 8 * width) - 1
 
 
@@ -92,7 +92,7 @@ class UidDictionary(Dictionary):
         table: OpenTSDB's table of ids.
         kind: what the ids stand for: `metrics`, `tagk` or `tagv`.
         width: the length of an id in bytes.
-        random: whether new ids are random numbers instead of numbers of the counter.
+        random: whether new ids are random numbers, and not taken from the counter.
         name: the table and the kind.
         ids: codec of the ids.
     """

@@ -1,6 +1,7 @@
 """Values as HBase's class `OrderedBytes` writes them: a header byte for the type, and bytes in the order of the values.
 
-`desc=True` in a key is its order `DESCENDING`: both complement every byte, the header and the terminator included.
+`desc=True` in a key has the same effect as the order `DESCENDING` of that class: every byte is complemented, including
+the header and the terminator.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ ZERO, SMALL, MEDIUM, LARGE = 0x15, 0x16, 0x17, 0x22
 """Header bytes of numbers that are not negative. The header byte of a medium number is increased by its exponent."""
 
 OPPOSITE = ZERO + ZERO
-"""The sum of the header bytes of a number and of its negative."""
+"""The sum of the header byte of a number and the header byte of its negative."""
 
 MOST_DIGITS = 31
 MOST_PAIRS = 16
@@ -111,7 +112,7 @@ class OrderedFloatCodec(_Ordered, FloatsOfJava):
     or 31) and IEEE 754, big-endian, with the sign bit flipped if positive and all bits flipped if negative.
 
     -0.0 is stored as 0.0. NaN is refused, and so is a -0.0 that Java stored: equal numbers have equal bytes in keys.
-    `Float64(nan=True)` and `Float32(nan=True)` read and write both, in columns only.
+    `Float64(nan=True)` and `Float32(nan=True)` read and write both NaN and -0.0, in columns only.
     """
 
     width: int = field(
@@ -141,7 +142,7 @@ class OrderedFloatCodec(_Ordered, FloatsOfJava):
 
 
 class _SelfEnding(_Ordered, Codec[T]):
-    # Raw form and part form are the same, because Java marks the end everywhere.
+    # Raw form and part form are the same, because Java writes the end mark in both.
     __slots__ = ()
 
     def encode_part(self, value: T) -> bytes:
@@ -193,8 +194,8 @@ class OrderedStringCodec(_SelfEnding[str]):
 
 @frozen
 class OrderedBlobVarCodec(_SelfEnding[bytes]):
-    """`OrderedBytes.encodeBlobVar`, the type `OrderedBlobVar`: the header 37, and the bits in groups of seven, each in
-    one byte, whose high bit is set except in the last byte.
+    """`OrderedBytes.encodeBlobVar`, the type `OrderedBlobVar`: the header 37, and the bits in groups of seven. Each
+    group is stored in one byte. The high bit of each byte is set, except in the last one.
 
     Java's documentation says that these bytes keep the order, but they do not: FF is written as 37 FF 40, and the
     smaller FE FF as 37 FF BF 60.
@@ -249,8 +250,8 @@ class OrderedBlobVarCodec(_SelfEnding[bytes]):
 class OrderedBlobCodec(_Ordered, Codec[bytes]):
     """`OrderedBytes.encodeBlobCopy`, the type `OrderedBlob`: the header 38 and the bytes, unchanged.
 
-    In a key it is the last field, since nothing marks its end. With `desc=True`, 00 is appended and then all bytes are
-    complemented. Therefore bytes that contain 00 are refused, as in Java.
+    In a key this must be the last field, since nothing marks its end. With `desc=True`, 00 is appended and then all
+    bytes are complemented. Therefore bytes that contain 00 are refused, as in Java.
     """
 
     python_type = bytes
@@ -299,7 +300,7 @@ class OrderedBlobCodec(_Ordered, Codec[bytes]):
 
 
 def _varint(number: int) -> bytes:
-    # the variable-length integers of SQLite4, as far as exponents need them
+    # the variable-length integers of SQLite4, but only those that exponents need
     if number <= 240:
         return bytes([number])
     if number <= 2287:

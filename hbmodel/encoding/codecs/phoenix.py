@@ -25,7 +25,9 @@ OFFSET = 1 << 63
 
 ZERO = b"\x80"
 LOWEST, HIGHEST = -63, 62
-"""The range of base-100 exponents of a decimal's first pair of digits in which Phoenix keeps the order."""
+"""The smallest and the largest base-100 exponent of the first pair of digits of a decimal for which Phoenix keeps the
+order.
+"""
 
 MOST_DIGITS = 38
 MOST_BYTES = 21
@@ -74,8 +76,8 @@ class PhoenixFloatCodec(FloatsOfJava):
     """Phoenix's `DOUBLE` or `FLOAT`: IEEE 754, big-endian, all bits flipped if negative and the sign bit if positive,
     plus one.
 
-    -0.0 is stored as 0.0. NaN is refused, and so is a -0.0 that Phoenix stored: they have no place in an order.
-    `Double(nan=True)` and `Float(nan=True)` read and write both, in columns only.
+    -0.0 is stored as 0.0. NaN is refused, and so is a -0.0 that Phoenix stored, because they have no place in an order.
+    `Double(nan=True)` and `Float(nan=True)` read and write both NaN and -0.0, in columns only.
     """
 
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.bits // 8, takes_self=True))
@@ -106,7 +108,7 @@ class PhoenixDecimalCodec(Codec[Decimal]):
 
     Up to 38 digits, and up to 10 to the 126; Phoenix rounds other numbers, or loses their order, so they are refused.
     Numerically equal values have the same bytes and come back normalised: `Decimal("1.50")` as `Decimal("1.5")`. In a
-    key, 00 follows if another field comes after it.
+    key, 00 is appended if another field follows.
     """
 
     python_type = Decimal
@@ -118,7 +120,7 @@ class PhoenixDecimalCodec(Codec[Decimal]):
         if len(digits) > MOST_DIGITS:
             raise EncodingError("Phoenix stores at most 38 digits of a decimal number: round it first.")
         pairs, exponent = pairs_of(digits, value.adjusted())
-        # For a negative number, the first byte of the highest exponent would be 00, which ends a field of a key.
+        # The first byte of a negative number with the highest exponent would be 00, which ends a field of a key.
         if not LOWEST <= exponent <= HIGHEST - negative:
             raise EncodingError("Phoenix does not keep the order of decimal numbers that large or that small.")
         first = exponent + 65 | 0x80
@@ -172,8 +174,8 @@ class PhoenixTimestampCodec(FixedWidth[datetime]):
     """Phoenix's `TIMESTAMP` as an aware datetime: milliseconds since 1970 (8 bytes, sign bit flipped) and the
     nanoseconds beyond them (4 bytes). It reads back in UTC.
 
-    A stored time that is finer than a microsecond is refused. `UnsignedTimestamp` has plain milliseconds, and no times
-    before 1970.
+    A stored time that is finer than a microsecond is refused. `UnsignedTimestamp` stores the milliseconds without
+    flipping the sign bit, and refuses times before 1970.
     """
 
     signed: bool
@@ -252,7 +254,7 @@ class Char(FixedWidth[str]):
 
 
 Varchar = Delimited(b"\x00")
-"""Text in keys. In columns `VARCHAR` is `hb.Text`, which may contain 00."""
+"""The codec of `VARCHAR` in keys. For `VARCHAR` in columns use `hb.Text`, which may contain 00."""
 
 Date = Time = Datetime("ms")
 UnsignedTinyInt = UnsignedCodec(8)

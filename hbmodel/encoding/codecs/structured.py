@@ -14,7 +14,7 @@ from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 V = TypeVar("V")
 
-# The errors for values that msgspec cannot write: its own errors, and others that it passes on.
+# The errors that msgspec raises for values that it cannot write, including errors of other code that it calls.
 UNWRITABLE = (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError, AttributeError)
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
@@ -32,8 +32,8 @@ PATH = re.compile(r" - at `(?P<path>\$[^`]*)`$")
 
 
 def _misfit(error: Exception) -> dict[str, str]:
-    """The part of msgspec's message that names types and declared fields, and their place. The rest is left out,
-    because it may contain values.
+    """The part of msgspec's message that names types and declared fields and their place. The rest of the message is
+    left out, because it may contain values.
     """
     message = str(error)
     said = [
@@ -72,7 +72,7 @@ class _Structured(Codec[V]):
         except TypeError as error:
             if not OTHER_KEYS.match(str(error)):
                 raise
-            # msgspec writes keys that are not text only in their given order, but sorts them here
+            # here msgspec sorts keys that are not text; elsewhere it keeps their order
             plain = msgspec.to_builtins(value, order="deterministic", builtin_types=NATIVE)
             data = self._form.encode(plain)
         return data

@@ -37,7 +37,7 @@ def terminated(data: bytes) -> bytes:
 
 
 def unescape_part(data: bytes, start: int) -> tuple[bytes, int]:
-    """The original of escaped data up to the terminator, and the position after the terminator."""
+    """Decodes escaped data up to the terminator. Returns the original data, and the position after the terminator."""
     # Every 00 inside is followed by FF, so the first 00 01 is the terminator.
     end = data.find(TERMINATOR, start)
     if end < 0:
@@ -52,7 +52,7 @@ def unescape_part(data: bytes, start: int) -> tuple[bytes, int]:
 
 
 def to_utf8(value: str) -> bytes:
-    """UTF-8 of a str; a lone surrogate is an error."""
+    """The UTF-8 bytes of a str. A lone surrogate is an error."""
     if not isinstance(value, str):
         raise wrong_type(str, value)
     try:
@@ -62,7 +62,7 @@ def to_utf8(value: str) -> bytes:
 
 
 def from_utf8(data: bytes) -> str:
-    """The str of strict UTF-8."""
+    """Decodes strict UTF-8."""
     try:
         return str(data, "utf-8")
     except UnicodeDecodeError:
@@ -70,7 +70,7 @@ def from_utf8(data: bytes) -> str:
 
 
 def to_bytes(value: bytes) -> bytes:
-    """Plain bytes; mutable buffers are refused."""
+    """Checks that a value is plain bytes. Mutable buffers are refused."""
     if type(value) is bytes:
         return value
     if not isinstance(value, bytes):
@@ -105,7 +105,7 @@ def unpad(data: bytes, width: int) -> bytes:
 def fixed_prefix(data: bytes, width: int) -> bytes | None:
     """`data` as a prefix of values padded to `width`, or None if `data` is longer than `width`."""
     if data.endswith(b"\x00"):
-        # The padding of shorter values begins with these bytes too.
+        # The padding of shorter values may begin with these bytes too.
         raise QueryError(
             "Padded values cannot be searched by a prefix that ends in a zero byte: search without "
             "the zero, or by a range."
@@ -114,7 +114,7 @@ def fixed_prefix(data: bytes, width: int) -> bytes | None:
 
 
 class _Terminated(Codec[T]):
-    # Text and bytes have the same forms; only the conversion differs.
+    # Text and bytes have the same raw and part forms. They differ only in the conversion of values to bytes.
     __slots__ = ()
 
     may_be_empty = True
@@ -138,9 +138,10 @@ class _Terminated(Codec[T]):
 
 @frozen
 class TextCodec(_Terminated[str]):
-    """Text as UTF-8, whose byte order is the order of the code points, as Python compares.
+    """Text as UTF-8. The order of the bytes is the order of the code points, by which Python compares text.
 
-    Raw: unchanged. Part: 00 becomes 00 FF, terminator 00 01. For a fixed width, call it with the width: `Text(8)`.
+    The raw form is the bytes unchanged. In the part form, 00 becomes 00 FF, and the terminator 00 01 follows. For a
+    fixed width, call the codec with the width: `Text(8)`.
     """
 
     python_type = str
@@ -168,8 +169,8 @@ class TextCodec(_Terminated[str]):
 
 @frozen
 class BytesCodec(_Terminated[bytes]):
-    """Bytes. Raw: unchanged. Part: 00 becomes 00 FF, terminator 00 01. For values of one fixed length, call it with the
-    length: `Bytes(8)`.
+    """Bytes. The raw form is the bytes unchanged. In the part form, 00 becomes 00 FF, and the terminator 00 01 follows.
+    For values of one fixed length, call the codec with the length: `Bytes(8)`.
     """
 
     python_type = bytes
@@ -195,7 +196,7 @@ class BytesCodec(_Terminated[bytes]):
 
 @frozen
 class FixedText(FixedWidth[str]):
-    """Text as UTF-8, padded with 00 to `width` bytes; longer values, and those that end in 00, are refused."""
+    """Text as UTF-8, padded with 00 to `width` bytes. Longer text, and text that ends in 00, is refused."""
 
     width: int = field(converter=declared_width)
 
@@ -217,8 +218,8 @@ class FixedText(FixedWidth[str]):
 
 @frozen
 class FixedBytes(FixedWidth[bytes]):
-    """Exactly `width` bytes, unchanged: digests, packed numbers, the ids of other programs. Another length is
-    refused.
+    """Exactly `width` bytes, unchanged: digests, packed numbers, the ids of other programs. Values of a different
+    length are refused.
     """
 
     width: int = field(converter=declared_width)
@@ -249,7 +250,8 @@ class FixedBytes(FixedWidth[bytes]):
         data = to_bytes(value)
         if len(data) >= self.width:
             return value if len(data) == self.width else data[: self.width]
-        # All values that begin with `data` are above `data`, so the floor is the value just before the first of them.
+        # All values that begin with `data` are above `data`, so the floor is the value just before the first of these
+        # values.
         first = int.from_bytes(data.ljust(self.width, b"\x00"), "big")
         return (first - 1).to_bytes(self.width, "big") if first else None
 
@@ -260,10 +262,10 @@ class FixedBytes(FixedWidth[bytes]):
 
 @frozen
 class PaddedBytes(FixedWidth[bytes]):
-    """Up to `width` bytes, padded with 00; longer values, and those that end in 00, are refused.
+    """Up to `width` bytes, padded with 00. Longer values, and values that end in 00, are refused.
 
-    In the registry it is the same as `Bytes(width)`: both store `width` bytes, in the same order. Only the Python
-    values differ, by the zeros at their end.
+    The registry does not distinguish this codec from `Bytes(width)`, because both store `width` bytes in the same
+    order. Only the Python values differ: here they do not have the zeros at the end.
     """
 
     width: int = field(converter=declared_width)

@@ -29,13 +29,14 @@ def microseconds(duration: timedelta) -> int:
 
 LOWEST = microseconds(datetime.min.replace(tzinfo=UTC) - EPOCH)
 HIGHEST = microseconds(datetime.max.replace(tzinfo=UTC) - EPOCH)
-# Below this value, a double of seconds is less than half a microsecond off, so the faster constructor, which rounds, is
-# exact.
+# If the seconds are below this value, the error of a double is less than half a microsecond. So the faster constructor,
+# which takes a double and rounds, is exact.
 EXACT = (1 << 32) * 1_000_000
 
 
 def _plain(value: Any, round: bool) -> datetime:
-    # Subclasses may know more than a datetime holds (pandas: nanoseconds, no time at all) or calculate differently.
+    # Objects of subclasses may contain more than a datetime can (in pandas: nanoseconds, or no time at all), or
+    # calculate differently.
     if not isinstance(value, datetime) or not isinstance(value.year, int):
         raise wrong_type(datetime, value)
     if getattr(value, "nanosecond", 0) and not round:
@@ -61,13 +62,14 @@ def _plain(value: Any, round: bool) -> datetime:
 
 
 def since_epoch(value: datetime, round: bool = False) -> int:
-    """Microseconds from 1970 to an aware datetime.
+    """The number of microseconds from 1970 to an aware datetime.
 
     Args:
         round: whether nanoseconds are cut off.
 
     Raises:
-        EncodingError: it is naive, not a time (NaT), finer than a microsecond, or outside the years 1 to 9999 in UTC.
+        EncodingError: the datetime is naive, not a time (NaT), finer than a microsecond, or outside the years 1 to 9999
+            in UTC.
     """
     if type(value) is not datetime:
         value = _plain(value, round)
@@ -99,13 +101,15 @@ def declared_unit(unit: Unit) -> Unit:
 
 
 def whole_units(instant: int, scale: int, codec: str = "Datetime") -> int:
-    """Microseconds as units of `scale` microseconds.
+    """Converts microseconds to units of `scale` microseconds.
 
     Args:
-        scale: of a unit.
+        instant: a number of microseconds.
+        scale: the number of microseconds in a unit.
+        codec: the name of the codec, for the error.
 
     Raises:
-        EncodingError: they are not a whole number of units.
+        EncodingError: the microseconds are not a whole number of units.
     """
     units, rest = divmod(instant, scale)
     if rest:
@@ -131,9 +135,9 @@ class Datetime(FixedWidth[datetime]):
 
     Args:
         unit: `"us"`, `"ms"` or `"s"`. A value with a finer part is refused, unless it is rounded.
-        round: take the last whole unit that is not after the value. The stored bytes have the same form as without
-            rounding. Values that are written, looked up by key, or compared with `==` and `in_` are rounded; `<`, `<=`,
-            `>` and `>=` compare with the unrounded value.
+        round: whether a value is rounded down to a whole unit. The stored bytes have the same form as without rounding.
+            Values that are written, looked up by key, or compared with `==` and `in_` are rounded; `<`, `<=`, `>` and
+            `>=` compare with the unrounded value.
     """
 
     unit: Unit = field(default="us", converter=declared_unit)

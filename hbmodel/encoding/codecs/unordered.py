@@ -99,7 +99,7 @@ def digest_function(algorithm: str) -> Callable[[bytes], Any]:
     """The constructor of a digest of fixed length.
 
     Raises:
-        DeclarationError: there is no digest of that name.
+        DeclarationError: `hashlib` has no digest of fixed length with that name.
     """
     try:
         size = hashlib.new(algorithm, usedforsecurity=False).digest_size
@@ -122,7 +122,7 @@ class DigestPrefixed(Codec[V]):
 
     Args:
         codec: the codec of the value.
-        length: how many bytes (or hex digits) of the digest.
+        length: how many bytes (or hex digits) of the digest are stored.
         algorithm: a name that `hashlib` knows.
         hex: whether the digest is written as lower-case hex digits.
     """

@@ -20,15 +20,16 @@ def _varying(codec: Any) -> Any:
 
 @frozen
 class Unterminated(Codec[V]):
-    """The raw form of a value that a known number of bytes follows in the key, as in `user + (Long.MAX_VALUE - time)`.
+    """Stores the raw form of a value in a key in which a known number of bytes follows the value, as in `user +
+    (Long.MAX_VALUE - time)`.
 
-    The length of the key determines where the value ends, so every field after it must have a fixed width. Keys do not
-    sort by such values: `ab` and `abc` are mixed by the bytes that follow them. A query for one value reads the keys
-    that begin with it and drops the keys of longer values.
+    The length of the key determines where the value ends, so every field after it must have a fixed width. Keys are not
+    sorted by such values: the keys of `ab` and `abc` are mixed, because the bytes that follow the values decide. A
+    query for one value reads the keys that begin with this value, and drops the keys of longer values.
 
     Args:
         codec: the codec of the values, e.g. `Text`.
-        followed_by: the number of bytes of all fields after it in the key.
+        followed_by: the number of bytes of all later fields of the key.
     """
 
     codec: Codec[V] = field(converter=_varying)

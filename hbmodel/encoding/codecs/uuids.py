@@ -11,7 +11,7 @@ from hbmodel.encoding.codecs.base import JSON, DefaultCodecs, FixedWidth, SpecRe
 
 @frozen
 class UUIDCodec(FixedWidth[UUID]):
-    """A UUID as its 16 bytes, which sort like its text."""
+    """A UUID as its 16 bytes, which have the same order as the text of UUIDs."""
 
     python_type = UUID
     width = 16

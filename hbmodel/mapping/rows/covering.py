@@ -30,7 +30,7 @@ def unverified(version: bytes) -> bytes:
 
 
 def verified(version: bytes) -> bytes:
-    """The status of an entry that need not be checked against its row. The argument is the version cell of the entry."""
+    """The status of an entry that needs no check against its row. The argument is the version cell of the entry."""
     return VERIFIED + version[-NONCE_LENGTH:]
 
 

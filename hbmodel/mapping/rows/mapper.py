@@ -430,7 +430,7 @@ def give_version(schema: TableSchema, obj: object, version: int) -> None:
 
 
 def changed_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
-    """A copy of an object in which some fields are changed. The copy gets the given version if the model has a version."""
+    """A copy of an object in which some fields are changed. It gets the given version if the model has a version."""
     schema = schema_of_object(obj)
     values = {f.name: getattr(obj, f.name) for f in schema.fields} | {
         name: getattr(obj, name) for name in schema.maps_by_name

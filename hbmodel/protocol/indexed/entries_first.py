@@ -1,8 +1,9 @@
 """Writes rows with index entries and without system cells, as a sans-IO generator: first the entries, then the rows.
 
-The rows are written as in a model without indexes. They never change, so an entry can only be superfluous: its row was
-never put, was deleted, or has expired. Only a repair deletes entries here. A program that deletes a row could not
-distinguish the row's entry from the entry of a later put of the same key, since the server sets the row's timestamp.
+The rows are written as in a model without indexes. They never change, so no entry can be wrong, but an entry can be
+superfluous because its row was never put, was deleted, or has expired. Such entries are deleted only by a repair. A
+program that deletes a row could not distinguish the row's entry from the entry of a later put of the same key, since
+the server sets the row's timestamp.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def with_entries_first(
 ) -> Protocol[R]:
     """Puts the entries of objects, carries out the protocol that puts their rows, and acknowledges.
 
-    If that took too long, a repair may have deleted the entries as orphans. Then they are put again before the
-    acknowledgement.
+    If the protocol took too long, a repair may have deleted the entries as orphans. In this case the entries are put
+    again before the acknowledgement.
 
     Args:
         indexes: the indexes to maintain, each with its live table.

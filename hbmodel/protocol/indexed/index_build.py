@@ -1,8 +1,8 @@
 """Adds index entries and system cells for existing rows, as a sans-IO generator.
 
-An entry has the timestamp of its row's version. If a writer has changed the row in the meantime, it has put its own
-entries at a later time. The writer's deletes have timestamps below that time, so they never hide a current entry (rule
-9).
+An entry has the timestamp of its row's version. If a writer has changed the row in the meantime, this writer has put
+its own entries at a later time. The writer's deletes have timestamps below that time, so they never hide a current
+entry (rule 9).
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from hbmodel.store.values import Put, Row
 
 ADOPTED = LAST_WRITE_WINS + bytes(NONCE_LENGTH)
 """The version cell in entries of rows without a version cell, which are older than the first index or in a table that
-other programs fill. A row that is adopted gets it too. Every builder uses the same one, so that two builders can do the
-same work."""
+other programs fill. A row that is adopted also gets this version cell. All builders use the same version cell, so that
+two builders can do the same work.
+"""
 
 
 @frozen(eq=False)
@@ -33,10 +34,10 @@ class RowEntries:
     """The index entries of a row.
 
     Attributes:
-        version: the time of the row's version, and of its entries, in ms.
+        version: the time of the row's version, in ms, which is also the time of the entries.
         entries: puts by index table.
-        adoption: the put that makes a row from before the first index an indexed one, or None.
-        error: why the entries cannot be made, or None.
+        adoption: the put that adds system cells to a row that is older than the first index, or None.
+        error: the reason why the entries cannot be made, or None.
     """
 
     row: bytes
@@ -79,13 +80,13 @@ class RowIndexer:
 
     @property
     def entry_columns(self) -> Sequence[bytes]:
-        """The columns to read of an entry to compare it with its row."""
+        """The columns that must be read from an entry to compare the entry with its row."""
         schema = self.schema
         has_status = any(index.name in schema.covering for index in self.indexes)
         return (schema.version_column, schema.status_column) if has_status else (schema.version_column,)
 
     def of(self, row: Row | None) -> RowEntries | None:
-        """The entries of a row that was read with `columns`, or None if it is not an object."""
+        """The entries of a row that was read with `columns`. None if the row is not an object."""
         if row is None or not self.reader.exists(row):
             return None
         schema = self.schema
@@ -114,8 +115,8 @@ class RowIndexer:
     def _adoption(self, row: Row, end: int | None) -> Put | None:
         """The system cells that the row lacks.
 
-        They have the timestamp of its oldest cell. Every delete of the row is above them, even one that is still in
-        progress and that an update has overtaken.
+        These cells get the timestamp of the oldest cell of the row. So the timestamp of every delete of the row is
+        above theirs, even if the delete is still in progress and an update has overtaken it.
         """
         schema = self.schema
         live = row.columns.get(schema.liveness_column)
@@ -163,9 +164,10 @@ def index_rows(
     Args:
         rows: rows read with the `columns` of the indexer.
         since: a reading of the clock, in ms, from before the rows were read.
-        again: whether lost entries are put again: at the time `since`, above the deletes that removed them. A surplus
-            entry does no harm: repair removes it, after the clocks of all writers have passed that time. The entries
-            are put unverified, because their timestamps are above the marks of writers that change the rows now.
+        again: whether lost entries are put again. They are put at the time `since`, above the deletes that removed
+            them. A surplus entry does no harm: repair removes it, after the clocks of all writers have passed that
+            time. The entries are put unverified, because their timestamps are above the marks of writers that change
+            the rows now.
 
     Returns:
         The entries of the rows that are objects; None if the rows were read too long ago, so that they must be read
@@ -219,9 +221,9 @@ def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict
 
 
 def _moved(schema: TableSchema, put: Put, timestamp: int) -> Put:
-    """The put, with at least the time `timestamp`; if its time is raised, its entry becomes unverified.
+    """The put, with its time raised to at least `timestamp`. If the time is raised, the entry becomes unverified.
 
-    It still expires at the same time, or at once if that time has passed.
+    The new put still expires at the same time, or at once if that time has passed.
     """
     if put.timestamp is None or put.timestamp >= timestamp:
         return put

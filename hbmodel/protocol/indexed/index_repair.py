@@ -1,5 +1,5 @@
-"""Removes entries without a row, which crashes have left, and old markers of deleted rows, as sans-IO generators (rules
-4 and 6).
+"""Removes entries without a row, which crashes have left behind, and old markers of deleted rows, as sans-IO generators
+(rules 4 and 6).
 
 If an interrupted writer has left a correct entry of a covering index unverified, the entry is put again as verified.
 """
@@ -44,7 +44,7 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
     if not old:
         return []
     again = yield from differing(indexer, index, old)
-    # A row that has changed in between is left to its writer.
+    # If a row has changed in between, its entries are left to its writer.
     stale = [
         entry for entry, row in again if not expires(indexer, row) and now - newest_time(indexer, entry, row) > grace
     ]
@@ -57,8 +57,8 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
 
 
 def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
-    """Puts entries of a covering index again, verified, if a writer that stopped or crashed has left a mark; returns
-    them.
+    """Puts entries of a covering index again as verified if a writer that stopped or crashed has left a mark on them.
+    Returns these entries.
 
     An entry is put only if it and its row are older than the grace time, so that the writer that left the mark has
     ended, and if the row, read again after this check, is still the same. Later writers put a mark above the entry. The
@@ -96,8 +96,8 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
 def purge_markers(
     schema: TableSchema, rows: Sequence[Row], grace: int, delete: bool = True, *, checks: bool = False
 ) -> Protocol[list[bytes]]:
-    """Deletes the markers of deleted rows that are older than the grace time, each at exactly its own time; returns
-    their row keys.
+    """Deletes the markers of deleted rows that are older than the grace time, each at exactly its own timestamp.
+    Returns the keys of these rows.
 
     Args:
         schema: the schema of the model. Its table must not be in adoption, where only a marker distinguishes a deleted

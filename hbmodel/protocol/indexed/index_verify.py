@@ -16,17 +16,17 @@ from hbmodel.protocol.operations import GetRows, Protocol, ReadClock
 from hbmodel.store.values import Row
 
 LOOKS = 5
-"""How often a row that changes during the check is read before it is left to its writers."""
+"""The number of times that a row is read if it changes during the check. After that, it is left to its writers."""
 
 
 @frozen
 class Entry:
-    """An entry as it was found.
+    """An entry that was found in an index.
 
     Attributes:
-        timestamp: the time of its newest cell, marks included, in ms.
-        bare: whether only a mark of it remains.
-        unverified: whether it belongs to a covering index and is not verified, so that its row must be read.
+        timestamp: the time of the newest cell of the entry, marks included, in ms.
+        bare: whether only a mark of the entry remains.
+        unverified: whether the entry belongs to a covering index and is not verified, so that its row must be read.
     """
 
     key: bytes
@@ -61,7 +61,7 @@ class EntryFindings:
 
     Attributes:
         stale: entries that match no current row, and are old enough for repair.
-        pending: such entries that are younger: a writer may be about to put their row.
+        pending: entries that match no current row and are younger, so that a writer may be about to put the row.
         expiring: entries that differ from a row that will expire. They expire with it, and older cells of the row may
             become visible.
         unverified: correct entries, old enough for repair, that are not verified because a writer was interrupted.
@@ -78,8 +78,8 @@ class EntryFindings:
 def find_missing(indexer: RowIndexer, rows: Sequence[Row]) -> Protocol[RowFindings]:
     """Looks for the entries of rows just read.
 
-    A writer puts its entries before its row, so a row that was read has its entries, unless it has changed since. If an
-    entry seems to be missing, its row is read again: the entry is missing only if the row is still the same.
+    A writer puts the entries before the row, so a row that was read has its entries, unless the row has changed since.
+    If an entry seems to be missing, its row is read again: the entry is missing only if the row is still the same.
 
     Args:
         rows: rows read with the `columns` of the indexer.
@@ -174,12 +174,12 @@ def _has(expected: RowEntries | None, index: Index, entry: bytes) -> bool:
 
 
 def expires(indexer: RowIndexer, row: Row | None) -> bool:
-    """Whether a row expires; older cells of it may then become visible."""
+    """Whether a row expires. If it does, older cells of the row may become visible."""
     return row is not None and end_of_live(row, indexer.schema.liveness_column) is not None
 
 
 def newest_time(indexer: RowIndexer, entry: Entry, row: Row | None) -> int:
-    """The time of an entry or of its row's version, whichever is later."""
+    """The later one of two times: that of an entry, and that of the version of its row."""
     system = (indexer.schema.version_column, indexer.schema.liveness_column)
     times = [] if row is None else [row.columns[column].timestamp for column in system if column in row.columns]
     return max([entry.timestamp, *times])

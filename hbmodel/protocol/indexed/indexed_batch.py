@@ -21,11 +21,11 @@ class BatchPlan:
     """The mutations of a batch of writes, in the order of the protocol's phases; see `RowPlan`.
 
     Attributes:
-        entries: puts by index table.
-        row_deletes: the deletes in the rows.
-        stale: deletes, each with its index table.
+        entries: the puts of entries, by index table.
+        row_deletes: the deletes in rows of the primary table.
+        stale: the deletes of stale entries, each with its index table.
         outcomes: the outcomes, by position of the write.
-        marks: puts, each with its index table.
+        marks: the puts of marks, each with its index table.
     """
 
     entries: Mapping[str, Sequence[Put]]
@@ -37,7 +37,7 @@ class BatchPlan:
 
     @classmethod
     def of(cls, plans: Sequence[RowPlan]) -> BatchPlan:
-        """Gathers what was planned row by row."""
+        """Gathers the plans of single rows."""
         return cls(
             by_table(entry for plan in plans for entry in plan.entries),
             [plan.put for plan in plans if plan.put is not None],
@@ -56,7 +56,7 @@ class BatchPlan:
 
 
 def by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
-    """Mutations grouped by the table that each is paired with."""
+    """Groups mutations by table. Each mutation is given together with its table."""
     gathered: dict[str, list[Any]] = defaultdict(list)
     for table, mutation in mutations:
         gathered[table].append(mutation)
@@ -64,9 +64,10 @@ def by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
 
 
 def plan_unread(planner: IndexedRowPlanner, writes: Sequence[PutObject], now: int) -> BatchPlan:
-    """The plan of writes that need no old row (`IndexedRowPlanner.needs_read`), made in one pass over them.
+    """The plan of writes that need no old row (`IndexedRowPlanner.needs_read`), which is made in one pass over the
+    writes.
 
-    It is the same as if each row were planned by itself.
+    The result is the same as if each row were planned by itself.
     """
     schema, nonce, version_column, marks = planner.schema, planner.nonce, planner.schema.version_column, planner.marks
     entries: dict[str, list[Put]] = defaultdict(list)

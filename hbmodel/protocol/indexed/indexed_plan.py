@@ -41,7 +41,7 @@ DEAD = b"\x00"
 
 
 def draw_nonce() -> bytes:
-    """A fresh nonce; from the system's source, so that forked processes never share one."""
+    """A new nonce. It is drawn from the random source of the system, so forked processes never share a nonce."""
     return os.urandom(NONCE_LENGTH)
 
 
@@ -51,13 +51,14 @@ class RowPlan:
 
     Attributes:
         outcome: the outcome that holds once the row is written.
-        entries: puts by index table; all land before the row.
-        put: the one put of the row.
+        entries: the puts of entries, by index table. All of them must be carried out before the put of the row.
+        put: the only put of the row.
         row_delete: the delete that goes with the put of a dead marker or of an expiring row, one ms below the put.
         stale: deletes by index table, which start after the acknowledgement.
-        marks: puts by index table that make verified entries unverified; all land before the row.
-        condition: the column, and the value in it (None: no cell), that the row must still have when it is changed;
-            None: the row is changed in any case.
+        marks: puts by index table that make verified entries unverified. All of them must be carried out before the put
+            of the row.
+        condition: a column and the value that the row must still have in this column when the row is changed; the value
+            None means no cell. If the condition is None, the row is changed in any case.
     """
 
     outcome: Outcome
@@ -76,7 +77,7 @@ class RowPlan:
 
 @frozen(eq=False)
 class OldRow:
-    """The row as the write found it."""
+    """The row that a write found when it read the row."""
 
     live: bool
     newest: int
@@ -94,14 +95,16 @@ class IndexedRowPlanner:
     Attributes:
         indexes: the indexes that writes must maintain, each with its live table.
         bound: the maximum time by which a timestamp may be ahead of the corrected clock, in ms.
-        nonce: source of nonces.
+        nonce: the function that draws nonces.
         adopting: whether rows without system cells are live too.
-        mixed: whether other programs still write such rows, at the server's time and without dead markers.
-        checks: whether the store can change a row on condition that a cell has an expected value.
+        mixed: whether other programs still write rows without system cells, at the server's time and without markers of
+            deleted rows.
+        checks: whether the store can change a row under the condition that a cell has an expected value.
         together: the objects in wide rows that are changed as a whole, each row by one mutation.
         keys: packs entries.
         reader: decodes the group of a row.
-        group: fields that decide the entries of an index, or are covered; a put of one of them writes them all.
+        group: the fields that determine the entries of an index or are covered by one. A put of one of these fields
+            writes all of them.
         group_columns: the columns of these fields.
         marks: the cells, in addition to the version, that make a row live.
         covering: tables of the indexes whose entries have a status.
@@ -143,7 +146,7 @@ class IndexedRowPlanner:
         return not (self.schema.immutable and isinstance(write, PutObject) and write.ttl is None)
 
     def old(self, row: Row | None) -> OldRow:
-        """Liveness and newest cell of a row that was read with the schema's `row_columns` (rule 1)."""
+        """The liveness and the newest cell of a row that was read with the schema's `row_columns` (rule 1)."""
         return (
             UNREAD
             if row is None
@@ -154,7 +157,7 @@ class IndexedRowPlanner:
         """The mutations of `write` over `old`, at the time `now` of the corrected clock (ms)."""
         try:
             return self._plan(write, old, now)
-        except HbmodelError as error:  # this row cannot be written; the others of its batch can
+        except HbmodelError as error:  # this row cannot be written, but the other rows of its batch can
             return RowPlan(Outcome("failed", write.row, error=error))
 
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
@@ -210,7 +213,7 @@ class IndexedRowPlanner:
         return puts
 
     def _stale(self, old: OldRow, entries: Sequence[tuple[str, Put]], timestamp: int) -> list[tuple[str, Delete]]:
-        """Deletes of stale entries, at one below the new version's time.
+        """The deletes of stale entries, with a timestamp that is one below that of the new version.
 
         So the entry of another writer that has put its row with the new version's timestamp is not deleted (rule 3).
         """
@@ -265,15 +268,15 @@ class IndexedRowPlanner:
         empty cells for the other columns that were read (rule 4).
 
         The cells that show the times of the last entries of map columns are left unchanged. A put of entries that is
-        older than this write may still be in progress: an empty cell above it would hide it, and its entries would
-        appear in a later object.
+        older than this write may still be in progress: an empty cell with a later timestamp would hide such a put, and
+        its entries would appear in a later object.
 
         A put that expires writes every column too, so that no older cell remains under it.
         """
         schema = self.schema
         if old.live and old.row is not None and write.ttl is None:
-            # The group stays whole (rule 2). In other columns an empty cell is needed only if the live row has a cell
-            # to hide.
+            # All columns of the group are written (rule 2). In other columns an empty cell is needed only to hide a
+            # cell of the live row.
             cells = without_nulls(write.cells, schema.optional_columns - self.group_columns - old.row.columns.keys())
         else:
             cells = without_nulls(write.cells, frozenset())
@@ -298,7 +301,7 @@ class IndexedRowPlanner:
         return self._whole(old, Put(write.row, cells, timestamp, write.ttl), entries, nonce)
 
     def _end_cells(self, end: int | None, nonce: bytes) -> dict[bytes, bytes]:
-        """The cells that say that a row is live, and until when.
+        """The cells that say that a row is live, and when it expires.
 
         Programs that do not write the version read the expiry cell, and check its nonce when they change the row.
         """
@@ -308,7 +311,7 @@ class IndexedRowPlanner:
         return cells
 
     def end_of(self, row: Row) -> int | None:
-        """When a live row expires, or None."""
+        """The time at which a live row expires, or None if it does not expire."""
         return end_of_adopted(self.schema, row) if self.adopting else end_of_live(row, self.schema.liveness_column)
 
     def _whole(self, old: OldRow, put: Put, entries: Sequence[tuple[str, Put]], nonce: bytes) -> RowPlan:
@@ -326,7 +329,8 @@ class IndexedRowPlanner:
     def version_time(self, old: OldRow) -> int:
         """The time at which the entries of the old row were put.
 
-        -1 for a row that has none, because another program put it, or because it is older than the first index.
+        -1 for a row that has no entries, because another program put the row, or because the row is older than the
+        first index.
         """
         cell = None if old.row is None else old.row.columns.get(self.schema.version_column)
         return -1 if cell is None else cell.timestamp
@@ -377,8 +381,8 @@ class IndexedRowPlanner:
     def condition(self, row: Row) -> tuple[bytes, bytes] | None:
         """The cell that shows whether an object has been deleted, or put again as a whole, since it was read.
 
-        See `cell_of_condition`. None for an object that shares a row with others of its commit: they are changed by one
-        mutation.
+        See `cell_of_condition`. None for an object that shares a row with other objects of its commit, because these
+        are changed by one mutation.
         """
         return None if row.row in self.together else cell_of_condition(self.schema, row)
 

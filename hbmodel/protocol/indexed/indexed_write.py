@@ -53,19 +53,20 @@ def write_indexed_batch(
 
     The phases: read the old rows; put the new entries, and marks over the old entries of covering indexes, and wait for
     all of them; put the rows; after the acknowledgement, verify the new entries and delete the stale ones. Conditional
-    writes whose rows have changed since they were read are started again, all together. A driver that could not carry
-    out an operation repeats exactly that operation, timestamps included.
+    writes whose rows have changed since they were read are started again, all together. If a driver could not carry out
+    an operation, it repeats exactly that operation, including the timestamps.
 
-    A row that was put is never put again at a later time: others may have updated, deleted or moved it since, and the
-    later put would hide their acknowledged writes. If the write took too long, or the indexes have changed, only its
-    entries are put again.
+    A row that was put is never put again at a later time: other programs may have updated, deleted or moved the row
+    since, and the later put would hide their acknowledged writes. If the write took too long, or the indexes have
+    changed, only its entries are put again.
 
     Args:
-        writes: at most one per row.
+        writes: the writes, at most one for each row.
         atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
         deleted: records the rows that an attempt has deleted, since the next attempt finds them absent; a protocol that
             is started again because the indexes have changed gets the same mapping.
-        together: the keys of objects that are written together: those that share a row of the table get one timestamp.
+        together: the keys of objects that are written together. Objects that share a row of the table get the same
+            timestamp.
         placed: records the rows that were put; a protocol that is started again gets the same record.
     """
     deleted = {} if deleted is None else deleted
@@ -117,9 +118,11 @@ def write_indexed_batch(
 def _with_versions(
     planner: IndexedRowPlanner, writes: Sequence[RowWrite], rows: Sequence[Row | None]
 ) -> Protocol[Sequence[Row | None]]:
-    """The rows of writes; a row that needs a version cell and lacks it gets one here, as in a build.
+    """Reads the rows of writes. If a row lacks a version cell that it needs, the cell is added here, as in the build of
+    an index.
 
-    The changes of such rows are conditional on the version cell. If any row got one, all rows are read again.
+    The changes of such rows are conditional on the version cell. If a version cell was added to any row, all rows are
+    read again.
     """
     schema = planner.schema
     if not (planner.adopting and planner.checks) or family_life(schema) is None:
@@ -140,7 +143,7 @@ def _with_versions(
 
 
 def await_times(planner: IndexedRowPlanner, puts: Sequence[Put], now: int) -> Protocol[None]:
-    """If other programs write at the server's time, waits until its clock shows the times of the puts.
+    """If other programs write at the server's time, waits until the server's clock shows the times of the puts.
 
     Later writes of those programs must not get times below the times of these puts.
     """
@@ -150,10 +153,11 @@ def await_times(planner: IndexedRowPlanner, puts: Sequence[Put], now: int) -> Pr
 
 
 def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
-    """If a round took too long, puts its entries again: a repair may have deleted them as orphans (rule 3).
+    """If a round took too long, puts its entries again, because a repair may have deleted the entries as orphans (rule
+    3).
 
-    The rows are not put again: others may have changed or deleted them since. So it is unknown whether the entries
-    match them.
+    The rows are not put again, because other programs may have changed or deleted them since. So it is unknown whether
+    the entries match the rows.
 
     Args:
         since: when the clock was read for the timestamps of this round.
@@ -202,7 +206,9 @@ def _planned(
     now: int,
     together: Set[bytes],
 ) -> list[RowPlan]:
-    """The plan of each write; writes that share a row of the table all get the latest time that one of them needs."""
+    """The plan of each write. If several writes share a row of the table, all of them get the latest time that one of
+    them needs.
+    """
     plans = [planner.plan(write, old_rows.get(write.row, UNREAD), now) for write in writes]
     wide = planner.schema.wide
     if wide is None or not together:
@@ -237,9 +243,10 @@ def _put_first(plan: BatchPlan) -> Protocol[None]:
 def _write_planned(
     table: str, plans: Sequence[RowPlan], version_column: bytes, atomic_rows: bool, placed: PlacedRows
 ) -> Protocol[Set[bytes]]:
-    """Writes the rows; returns those that are not as they were read, so that their writes must be planned again.
+    """Writes the rows. Returns the rows that have changed since they were read, so that their writes must be planned
+    again.
 
-    A loser keeps its entries: they may be the winner's.
+    If a write loses against another one, its entries remain, because they may also be the entries of the winner.
     """
     checked = {plan.outcome.key: plan for plan in plans if plan.condition is not None}
     if not checked:
@@ -292,9 +299,9 @@ def insert_indexed(
     """Puts an object if its key is free: entries first, then one check-and-mutate on the exact liveness cell that was
     read.
 
-    An insert that loses keeps its entries, which are orphans until repair. If it was refused because an earlier attempt
-    of its own call was applied, it finds its nonce in the version cell. Returns the one outcome, which it has
-    acknowledged. Raises `RowExists`.
+    An insert that loses keeps its entries, which are orphans until repair. If the insert was refused because an earlier
+    attempt of the same call was applied, it finds its nonce in the version cell. Returns the only outcome, which was
+    acknowledged before. Raises `RowExists` if the key is not free.
 
     Args:
         placed: receives the outcome as soon as the row is put; the remaining steps concern only its entries.
@@ -340,8 +347,8 @@ def insert_indexed(
         verifications = planner.verifications(plan.entries)
         while not (yield CheckLease(now)):
             # A repair may have deleted the entries as orphans before the row was put, so they are put again (rule 3).
-            # The row is not put again: others may have changed or deleted it since. So it is unknown whether these
-            # entries match it.
+            # The row is not put again, because other programs may have changed or deleted it since. So it is unknown
+            # whether these entries match the row.
             verifications = []
             now = yield ReadClock(planner.mixed)
             fresh = max(now, (plan.outcome.timestamp or now) + 1)
@@ -353,7 +360,8 @@ def insert_indexed(
 
 
 def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: Row | None) -> bool:
-    """Whether a refused put had been carried out by an earlier call, whose answer was lost, and its object has moved.
+    """Whether a put was refused although an earlier call, whose answer was lost, had carried it out, and the object has
+    moved since.
 
     Args:
         seen: the liveness cell that was read before.
@@ -374,7 +382,7 @@ def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: R
 
 
 def at_time(put: Put, timestamp: int) -> Put:
-    """The put at a later time; it still expires at the same time, or at once if that time has passed."""
+    """The put at a later time. The new put still expires at the same time, or at once if that time has passed."""
     if put.ttl is None or put.timestamp is None:
         return evolve(put, timestamp=timestamp)
     return evolve(put, timestamp=timestamp, ttl=max(1, put.timestamp + put.ttl - timestamp))

@@ -1,8 +1,8 @@
-"""The marks of an object that is being moved to another key: a cell in its old row, and one in its new row until the
-old one is gone.
+"""The marks of an object that is being moved to another key: a cell in its old row, and a cell in its new row, which
+remains until the old row is gone.
 
-Both are stored among the stamps of active writers, which no reader uses. Only an update that puts the whole row again
-puts them again.
+Both marks are stored among the stamps of active writers, which no reader uses. Only an update that puts the whole row
+again also puts the marks again.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class MoveMark:
         return self.kind + self.nonce + self.digest + self.other
 
     def renewals(self, leaving: MoveMark) -> int | None:
-        """How often the mark in the old row was renewed since the copy with this mark was made; None if it is not a
-        copy of that move.
+        """The number of times that the mark in the old row was renewed since the copy with this mark was made. None if
+        this is not the mark of a copy of that move.
 
         The number is negative if the copy was made after the old row was read.
         """

@@ -47,7 +47,7 @@ class PlacedRows:
             self.rest.pop(row, None)
 
     def completed(self, planner: IndexedRowPlanner) -> Protocol[dict[bytes, Outcome]]:
-        """Completes the writes of these rows for the current indexes; returns their outcomes.
+        """Completes the writes of these rows for the current indexes. Returns the outcomes of the writes.
 
         A row gets the entries of its present values, as in a build: a writer that has changed the row since has put its
         own entries. A row whose entries cannot be made has a failed outcome.

@@ -21,10 +21,11 @@ from hbmodel.store.values import Row
 
 @frozen(eq=False)
 class EntryScope:
-    """All entries that a query asks for: the same for each page and each part of the query, and in both directions.
+    """All entries that a query asks for. They are the same for each page and each part of the query, and in both
+    directions.
 
     Attributes:
-        ranges: the ranges of entry keys, salt included, disjoint.
+        ranges: the ranges of entry keys, including the salt. They are disjoint.
         width: the width of the salt, which the order of entries ignores.
         passes: tests an entry's own key for the other conditions of the query, or None.
     """
@@ -44,9 +45,10 @@ class EntryScope:
         return bool(at) and entry in ranges[at - 1] and (self.passes is None or self.passes(entry))
 
     def first(self, entries: Iterable[bytes]) -> bytes | None:
-        """The first of a row's entries that the query asks for, in key order, or None if it asks for none of them.
+        """The first entry of a row, in key order, that the query asks for, or None if the query asks for no entry of
+        the row.
 
-        A reversed scan, too, uses the first one in key order, so that the reversed query gives the same items in
+        A reversed scan also uses the first entry in key order, so that the reversed query gives the same items in
         reverse.
         """
         return min((entry for entry in entries if entry in self), key=lambda entry: entry[self.width :], default=None)
@@ -135,8 +137,8 @@ class EntryVerifier:
         return values if self._stands_for(entry, self._entries_of(values, row.row)) and self.accepts(values) else None
 
     def _stands_for(self, entry: bytes, current: Sequence[bytes]) -> bool:
-        """Whether the query returns the row of these current entries at this entry: only at the first of them that the
-        query asks for.
+        """Whether the query returns the row when it finds this entry. It does so only at the first of the current
+        entries of the row that the query asks for.
         """
         if len(current) > 1:
             return self.scope.first(current) == entry
@@ -145,7 +147,7 @@ class EntryVerifier:
 
 @frozen(eq=False)
 class CoveringReader:
-    """Answers from verified entries, and from the rows of all others (rule 11).
+    """Answers queries from verified entries, and for all other entries from their rows (rule 11).
 
     A verified entry equals its row at the time of the scan: a writer marks the entry before it changes the row.
 
@@ -181,14 +183,14 @@ class CoveringReader:
 
 
 def newest_of(rows: Sequence[Row]) -> Row | None:
-    """The `newest` of the rows that may hold one object, or None if there is none."""
+    """The `newest` of the rows that may contain one object, or None if there is no row."""
     if len(rows) > 1:
         return newest(rows)
     return rows[0] if rows else None
 
 
 def newest(rows: Iterable[Row]) -> Row:
-    """The row with the newest cell; of rows that are equally new the one with the greatest key.
+    """The row with the newest cell. If several rows are equally new, the one with the greatest key.
 
     So every reader picks the same row.
     """
