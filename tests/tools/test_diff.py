@@ -67,3 +67,11 @@ def test_a_wrong_name_is_one_line(url: str) -> None:
     result = CliRunner().invoke(main, ["diff", "no.such:Model", "--store", url])
     assert result.exit_code == 1
     assert result.output.startswith("Error: There is no such model: name it as package.module:Class.")
+
+
+def test_no_file_is_created(tmp_path: Path) -> None:
+    path = tmp_path / "typo.db"
+    result = run(f"embedded:{path}", "Stored")
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: There is no such file")
+    assert not path.exists()
