@@ -243,7 +243,8 @@ def test_objects() -> None:
     assert read == new == Pet(owner="ann", kind="dog", notes={"a": "b"})
     assert repr(read) == "Pet(owner='ann', kind='dog', notes=NotLoaded, weights={})"
     for same in (
-        attrs.evolve(read),
+        hb.evolve(read),
+        hb.evolve(read, kind="cat"),
         copy.deepcopy(read),
         pickle.loads(pickle.dumps(read)),
         changed_copy(read, {"kind": "cat"}),
@@ -251,6 +252,11 @@ def test_objects() -> None:
         assert same.notes is hb.types.NotLoaded
         assert take(schema, same)[2].keys() == {b"d:k"}
     assert changed_copy(new, {"kind": "cat"}).notes == {}
+    constructed = attrs.evolve(read)
+    assert constructed == read
+    assert constructed.notes is hb.types.NotLoaded
+    with pytest.raises(hb.SessionError, match=r"add \.load\(Model\.field\)"):
+        take(schema, constructed)
     assert pickle.loads(pickle.dumps(hb.types.NotLoaded)) is hb.types.NotLoaded
     assert repr(Pet.notes) == "Pet.notes"
 

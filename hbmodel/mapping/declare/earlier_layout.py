@@ -65,9 +65,7 @@ def check_movable(schema: TableSchema, earlier: TableSchema) -> None:
     if earlier.versioned:
         _check_versioned(schema, earlier)
     if earlier.wide is not None or earlier.maps:
-        raise _mistake(
-            schema, "Objects that share rows or have map columns cannot be moved: each object must have its own row."
-        )
+        raise _mistake(schema, "Objects that share rows or have map columns cannot be moved this way: " + _OFFLINE)
     if earlier.salt.random:
         raise _mistake(
             schema,
@@ -103,9 +101,9 @@ def _check_versioned(schema: TableSchema, earlier: TableSchema) -> None:
 
 
 _OFFLINE = (
-    "stop the programs that write it, read every object, add it with the new model to an empty table (if that "
-    "fails, empty it and begin "
-    "again), and start the programs with the new model."
+    "stop the programs that write it, read every object, with .load(Model.field) for each map column, add it with the "
+    "new model to an empty table, and increment its counters there with session.increment() after the commit. If that "
+    "fails, empty the new table and begin again. Then start the programs with the new model."
 )
 
 

@@ -28,6 +28,7 @@ from hbmodel.mapping.declare.names import as_qualifier, is_field_name
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.index_kinds.part import DeclaredPart
 from hbmodel.mapping.map_columns import MapField
+from hbmodel.mapping.missing_entries import note_missing_entries
 from hbmodel.mapping.schema import REQUIRED, VERSION_QUALIFIER, Field, TableSchema, schema_of
 from hbmodel.store.values import Family
 
@@ -386,7 +387,10 @@ def _attribute(field: Field) -> Any:
 def _attrs_class(cls: C, fields: Sequence[Field], maps: Sequence[MapField], frozen: bool) -> C:
     these = {f.name: _attribute(f) for f in fields}
     these |= {
-        map_field.name: attrs.field(factory=dict, kw_only=True, alias=map_field.name, eq=False) for map_field in maps
+        map_field.name: attrs.field(
+            factory=dict, kw_only=True, alias=map_field.name, eq=False, validator=note_missing_entries
+        )
+        for map_field in maps
     }
     for name in these:
         if name in vars(cls):

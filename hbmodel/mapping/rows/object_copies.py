@@ -12,6 +12,7 @@ from hbmodel.errors import HbmodelError, UnknownField
 from hbmodel.mapping.declare.model import VERSION_ARGUMENT
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_columns import NotLoaded
+from hbmodel.mapping.missing_entries import is_constructed, of_the_same_row
 from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.mapping.version_cell import UNKNOWN
 
@@ -21,14 +22,15 @@ T = TypeVar("T")
 def asdict(obj: object) -> dict[str, Any]:
     """The constructor arguments of an object, by name: `Model(**hb.asdict(obj)) == obj` except for counters.
 
-    The dictionary does not contain counters, the version, computed fields, or map columns that were not read. Values
+    The dictionary does not contain counters, the version or computed fields. A map column that was not read is
+    `NotLoaded`, so that writing an object made from the dictionary raises an error instead of losing entries. Values
     are not copied, except for the dictionaries of map columns.
     """
     schema = schema_of_object(obj)
     maps = {name: getattr(obj, name) for name in schema.maps_by_name}
     return {
         **{name: getattr(obj, name) for name in _taken(schema)},
-        **{name: dict(entries) for name, entries in maps.items() if entries is not NotLoaded},
+        **{name: entries if entries is NotLoaded else dict(entries) for name, entries in maps.items()},
     }
 
 
@@ -36,6 +38,7 @@ def evolve(obj: T, /, **changes: Any) -> T:
     """A copy with some fields changed; nothing is written.
 
     Counters of the copy are zero. The copy keeps the version with which the object was read, unless its key changes.
+    With another key, it cannot be added if a map column was not read, because the new row would lack the entries.
 
     Args:
         obj: the object.
@@ -55,9 +58,12 @@ def evolve(obj: T, /, **changes: Any) -> T:
                 table=schema.table,
                 field=name,
             )
-    if schema.version_field is not None and any(_differs(schema, obj, name, changes) for name in schema.layout.names):
+    moved = any(_differs(schema, obj, name, changes) for name in schema.layout.names)
+    if schema.version_field is not None and moved:
         changes[VERSION_ARGUMENT.format(name=schema.version_field.name)] = UNKNOWN
     changed: T = attrs.evolve(obj, **changes)  # type: ignore[misc]
+    if not moved and not is_constructed(obj):
+        of_the_same_row(changed)
     return changed
 
 

@@ -13,6 +13,7 @@ from hbmodel.encoding.codegen import Code
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.mapping.map_columns import Taken, with_map_cells
+from hbmodel.mapping.missing_entries import with_known_entries
 from hbmodel.mapping.rows.entries_of_row import Entries
 from hbmodel.mapping.schema import Field, Index, TableSchema
 from hbmodel.store.values import MAX_ROW_LENGTH, Row
@@ -115,7 +116,7 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
     code.add("except Exception:")
     code.add("pass", 2)
     code.add(f"return {code.name(slow)}(obj)")
-    return with_map_cells(schema.maps, schema.table, code.build())
+    return with_known_entries(schema, with_map_cells(schema.maps, schema.table, code.build()))
 
 
 def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Callable[[Any], list[bytes]]:

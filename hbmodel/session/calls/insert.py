@@ -16,6 +16,7 @@ from hbmodel.errors import (
     UniqueViolation,
     UnknownOutcome,
 )
+from hbmodel.mapping.missing_entries import check_loaded
 from hbmodel.mapping.rows.values_as_read import as_written
 from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.mapping.version_cell import UNKNOWN
@@ -62,6 +63,7 @@ class Inserter:
     def check(self, obj: object, ttl: int | None) -> None:
         """Raises `CapabilityError` if this store cannot insert such an object at all."""
         schema = schema_of_object(obj)
+        check_loaded(schema, obj)
         Attempt(self, obj, put_object(schema, obj, ttl)).protocol(self.bind(schema))
 
     def insert(self, obj: T, ttl: int | None) -> T:
@@ -72,6 +74,7 @@ class Inserter:
                 "insert() is not possible under RandomSalt: a key that is free in one bucket may be used in others.",
                 table=schema.table,
             )
+        check_loaded(schema, obj)
         attempt = Attempt(self, obj, put_object(schema, obj, ttl))
         self.pending.check_row(self.call, schema, attempt.write.row)
         return self.carry_out(schema, attempt.protocol, lambda: attempt)
@@ -273,6 +276,7 @@ def insert_between(work: UnitOfWork, pending: PendingRows, obj: T) -> T:
         UnknownOutcome: the store became unreachable after something was sent.
     """
     schema = schema_of_object(obj)
+    check_loaded(schema, obj)
     put = put_object(schema, obj)
     pending.check_row("insert", schema, put.row)
     work.add(Pending(schema, obj, [put]))

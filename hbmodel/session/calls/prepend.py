@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import SessionError
+from hbmodel.mapping.missing_entries import check_loaded
 from hbmodel.mapping.rows.mapper import RowDecoder, changed_copy
 from hbmodel.mapping.schema import schema_of
 from hbmodel.protocol.operations import Protocol
@@ -32,6 +33,7 @@ def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
         prefix = KeyPrefix.of(schema, fields)
     by.pending.check_ranges("prepend", schema, prefix.ranges)
     blank = model(**fields, **{last: prefix.order.last})
+    check_loaded(schema, blank)
     attempts: list[Attempt[T]] = []
 
     def attempt(number: int) -> Attempt[T]:
