@@ -13,7 +13,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import FOREVER, Family
 from hbmodel.tables.creation.create import create_tables, shell_line
 from hbmodel.tables.creation.declared import SplitsOption
-from hbmodel.tables.creation.diff import Diff, Difference, diff, members_in_use
+from hbmodel.tables.creation.diff import REQUIRED, Diff, Difference, diff, members_in_use
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids
 from hbmodel.tables.indexes.index_arguments import check_choices, check_work
 from hbmodel.tables.indexes.index_states import IndexStates
@@ -94,8 +94,8 @@ def alter(
 
     Raises:
         SchemaMismatch: a difference cannot be changed (key layout, salt, codecs, a live index), or would lose data, or
-            rows hold a member of an enumeration that the registry would forget. `differences` gives the reasons.
-            Nothing was changed.
+            rows hold a member of an enumeration that the registry would forget, or no row of a sample has a new
+            required column. `differences` gives the reasons. Nothing was changed.
         CapabilityError: the store does not support a change. Nothing was changed, and `shell` contains the commands for
             HBase's shell.
     """
@@ -103,7 +103,7 @@ def alter(
     check_work(progress=progress)
     check_choices(lossy=lossy, drop=drop)
     differences = diff(store, *models, splits=splits, registry=registry, sample=0)
-    _check(differences, lossy)
+    _check(Diff((*_unreadable(store, models, registry, differences), *differences)), lossy)
     schemas = dict.fromkeys(schema_of(model) for some in models_and_ids(models) for model in some)
     catalog = Registry(store, registry)
     if drop:
@@ -184,6 +184,16 @@ def _check(differences: Diff, lossy: bool) -> None:
         raise SchemaMismatch(
             "Altering the tables would lose data: pass lossy=True if that is intended.", differences=losing
         )
+
+
+def _unreadable(
+    store: Store, models: Sequence[Declared], registry: str, differences: Iterable[Difference]
+) -> list[Difference]:
+    """The new required columns that no sampled row has. Rows are read only if there are new columns."""
+    if not any(each.kind == "column" and each.live is None for each in differences):
+        return []
+    sampled = diff(store, *models, registry=registry)
+    return [each for each in sampled if each.declared == REQUIRED and each.effect == "refused"]
 
 
 def _check_members(store: Store, catalog: Registry, schemas: Iterable[TableSchema]) -> None:

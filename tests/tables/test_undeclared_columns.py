@@ -5,6 +5,7 @@ does not know.
 from __future__ import annotations
 
 import enum
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any
 
@@ -28,7 +29,11 @@ def with_columns(*names: str, table: str = "held", **options: Any) -> Any:
     """A model with these columns, each also in an index where the options say so."""
     body: dict[str, Any] = {name: hb.column(name, default="") for name in names}
     body |= {"key": hb.key(), **options.pop("body", {})}
-    body["__annotations__"] = {"key": hb.Key[str], **dict.fromkeys(names, hb.Column[str])}
+    body["__annotations__"] = {
+        "key": hb.Key[str],
+        **dict.fromkeys(names, hb.Column[str]),
+        **options.pop("hints", {}),
+    }
     return hb.model(table=table, **options)(type("Held", (), body))
 
 
@@ -188,18 +193,27 @@ INDEXED: dict[str, Any] = {"body": {"by_e": hb.index("e")}}
 @EVERYWHERE
 def test_rows_that_lack_a_required_column_are_found_in_a_sample(bed: Bed) -> None:
     old, new = requiring("e"), requiring("e", "b")
+    defaulted = requiring("e", body={"b": hb.column("b", hb.codecs.UInt8, default=0)}, hints={"b": hb.Column[int]})
     session = bed.use(old)
     session.add_all(old(key=f"k{n}", e="x") for n in range(3))
     session.commit()
+    refused = (
+        "! required: column d:b: missing in 3 of 3 sampled rows (the column is new and required, so programs with this "
+        "model could not read these rows: give it a default, register and deploy the model, fill the rows, and then "
+        "make the column required)"
+    )
     missing = (
         "= required: column d:b: missing in 3 of 3 sampled rows (the column is required, and reading a row that "
-        "lacks it raises "
-        "IncompleteRow: give the column a default, and fill the rows before you make it required)"
+        "lacks it raises IncompleteRow: give the column a default, and fill the rows before you make it required)"
     )
-    assert str(hb.diff(bed.store, new)).splitlines() == [missing, "+ required: column d:b: missing"]
+    assert str(hb.diff(bed.store, new)).splitlines() == [refused, "+ required: column d:b: missing"]
     assert [each.effect for each in hb.diff(bed.store, new, sample=0)] == ["safe"]
-    hb.alter(bed.store, new)
+    with pytest.raises(hb.SchemaMismatch) as caught:
+        hb.alter(bed.store, new)
+    assert caught.value.differences == [refused]
+    hb.alter(bed.store, defaulted)
     assert str(hb.diff(bed.store, new)) == missing
+    assert not hb.alter(bed.store, new).applied
     with pytest.raises(hb.IncompleteRow, match="lacks a required column: give the column a default, or repair the row"):
         hb.Session(bed.store).get(new, key="k0")
     with hb.Session(bed.store) as again:
@@ -225,20 +239,64 @@ def test_what_is_found_to_be_missing_is_what_reads_miss(
             session.add_all(old(key=f"k{at}", e="") for at, row in enumerate(rows) if row.get("e"))
         cells = [{f"d:{name}".encode(): b"1" * filled for name, filled in row.items()} for row in rows]
         store.put("required", [Put(b"k%d" % at, row) for at, row in enumerate(cells) if row])
-        found = {each.what[-1]: each.live for each in hb.diff(store, model) if each.declared == "required"}
+        told = {
+            effect: {
+                each.what[-1]: each.live
+                for each in hb.diff(store, model)
+                if (each.declared, each.effect) == ("required", effect)
+            }
+            for effect in ("left", "refused")
+        }
+        # A new column is looked for in the objects of the old model: reads may leave out those that lack it.
+        before = [row for row in rows if row.get("e") or ("e" in row and not options)]
+        missing = {name: sum(lacks(row, name) for row in before) for name in new}
+        unread = {name for name in new if missing[name] == len(before) > 0}
+        assert told["refused"] == dict.fromkeys(unread, f"missing in {len(before)} of {len(before)} sampled rows")
+        with pytest.raises(hb.SchemaMismatch) if unread else nullcontext():
+            hb.alter(store, model)
         session = hb.Session(store)
-        hb.alter(store, model)
-        objects, lacking = 0, dict.fromkeys([*new, "e"], 0)
+        hb.create_tables(store, model)
+        objects, lacking = 0, 0
         for at, row in enumerate(rows):
             try:
                 objects += session.get(model, key=f"k{at}") is not None
             except hb.IncompleteRow:
                 objects += 1
-                for name in lacking:
-                    lacking[name] += name not in row or (name in "bd" and not row[name])
-        assert found == {
-            name: f"missing in {count} of {objects} sampled rows" for name, count in lacking.items() if count
+                lacking += lacks(row, "e")
+                assert any(lacks(row, name) for name in (*new, "e"))
+        assert told["left"] == {
+            **{
+                name: f"missing in {count} of {len(before)} sampled rows"
+                for name, count in missing.items()
+                if 0 < count < len(before)
+            },
+            **({"e": f"missing in {lacking} of {objects} sampled rows"} if lacking else {}),
         }
+
+
+def lacks(row: dict[str, bool], name: str) -> bool:
+    """Whether a row lacks a required column, whose cell may be empty if it holds text."""
+    return name not in row or (name in "bd" and not row[name])
+
+
+@pytest.mark.parametrize("filled", [True, False])
+def test_a_first_required_column_would_hide_all_rows(filled: bool) -> None:
+    old = with_columns("a")
+    new = with_columns("a", body={"b": hb.column("b")}, hints={"b": hb.Column[str]})
+    with fresh(old) as store:
+        with hb.Session(store) as session:
+            session.add_all(old(key=f"k{n}", a="x" * filled) for n in range(3))
+        store.put("held", [Put(b"other", {b"d:other": b"x"})])  # which is no object
+        assert hb.Session(store).get(new, key="k0") is None
+        refused, *_ = [each for each in hb.diff(store, new) if each.effect == "refused"]
+        assert (refused.what, refused.live) == ("column d:b", "missing in 3 of 3 sampled rows")
+        with pytest.raises(hb.SchemaMismatch):
+            hb.alter(store, new)
+        with hb.Session(store) as session:
+            session.add(new(key="k0", a="x", b="y"))
+        told = [(each.effect, each.live) for each in hb.diff(store, new) if each.what == "column d:b"]
+        assert told == [("left", "missing in 2 of 3 sampled rows"), ("safe", None)]
+        hb.alter(store, new)
 
 
 def test_a_sample_is_a_number() -> None:

@@ -25,7 +25,8 @@ from hbmodel.tables.creation.existing_tables import (
 )
 from hbmodel.tables.creation.held_members import held_members
 from hbmodel.tables.creation.index_tables import check_index_tables
-from hbmodel.tables.creation.undeclared_columns import lacking_columns, registered_others, unmapped_columns
+from hbmodel.tables.creation.lacking_columns import lacking_columns
+from hbmodel.tables.creation.undeclared_columns import registered_others, unmapped_columns
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids, opentsdb_dictionaries
 from hbmodel.tables.ids.uid_check import uid_differences
 from hbmodel.tables.registry.enum_members import MemberChange, member_changes
@@ -82,6 +83,12 @@ _LACKING = (
     "fill the rows before you "
     "make it required"
 )
+_UNREADABLE = (
+    "the column is new and required, so programs with this model could not read these rows: give it a default, "
+    "register and deploy the model, fill the rows, and then make the column required"
+)
+REQUIRED = "required"
+"""What is declared in the difference of a required column that rows lack."""
 _REPLACES = (
     "a new column: reads do not find the values that this field has in a column with another codec, which the model "
     "does not declare:"
@@ -379,11 +386,15 @@ def _unmapped_columns(
         )
     for schema, entry in entries.items():
         if entry is not None and schema in table.schemas and schema.wide is None:
-            lacking = lacking_columns(store, schema, unmapped.rows, entry.rows)
-            for column, rows in lacking.lacking.items():
-                live = f"missing in {rows} of {lacking.objects} sampled rows"
-                family = column.partition(":")[0]
-                yield Difference(table.name, "column", f"column {column}", "required", live, "left", _LACKING, family)
+            moved_places = {each.declared for each in moved_columns(schema, entry.layout)}
+            for each in lacking_columns(store, schema, unmapped.rows, entry):
+                column = each.column.decode("latin-1")
+                if each.unreadable and column in moved_places:  # which is a difference of its own
+                    continue
+                live = f"missing in {each.missing} of {each.objects} sampled rows"
+                effect: Effect = "refused" if each.unreadable else "left"
+                why, family = _UNREADABLE if each.unreadable else _LACKING, column.partition(":")[0]
+                yield Difference(table.name, "column", f"column {column}", REQUIRED, live, effect, why, family)
 
 
 def _options(family: Family, live: Family, configurable: bool, external: bool) -> Iterator[tuple[str, Any, Any]]:

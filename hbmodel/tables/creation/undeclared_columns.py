@@ -1,4 +1,4 @@
-"""Finds, in a sample of live rows, columns that no model declares, and required columns that the rows lack."""
+"""Finds, in a sample of live rows, columns that no model declares."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from hbmodel.store.values import Get
 from hbmodel.store.wide.wide_rows import ROW_VERSION
 from hbmodel.tables.creation.sampling import sample_rows
 from hbmodel.tables.registry.registered_model import registered_model
-from hbmodel.tables.registry.registration import Binding, RowState
 from hbmodel.tables.registry.registry_table import Registry
 
 CELLS = 1000
@@ -33,10 +32,11 @@ class LiveColumns:
     """The columns of sampled rows that no model declares.
 
     Attributes:
+        rows: the columns of each sampled row, at most `CELLS` of them.
         held: for each such column, written as a model would declare it, the number of rows that have it.
     """
 
-    rows: Sequence[bytes]
+    rows: Mapping[bytes, Sequence[bytes]]
     held: Mapping[str, int]
 
 
@@ -54,11 +54,11 @@ def unmapped_columns(
     table, mapped = schemas[0].table, {name for schema in schemas for name in schema.family_names}
     families = sorted(mapped & {family.name for family in store.families(table)})
     unmapped = [(schema.family_names, _unmapped(schema)) for schema in (*schemas, *others)]
-    rows: list[bytes] = []
+    rows: dict[bytes, Sequence[bytes]] = {}
     doubtful: list[tuple[bytes, dict[str, bytes]]] = []
     for batch in sample_rows(store, table, count, families, And((Pagination(CELLS, 0), KeyOnly()))).batches:
         for row in batch:
-            rows.append(row.row)
+            rows[row.row] = [*row.columns]
             columns_by_name = {
                 name: column for column in row.columns if (name := _declared(column, unmapped)) is not None
             }
@@ -71,43 +71,6 @@ def unmapped_columns(
             if column in cells and cells[column].value:
                 row_counts[name] = row_counts.get(name, 0) + 1
     return LiveColumns(rows, dict(sorted(row_counts.items())))
-
-
-@frozen
-class LackingColumns:
-    """The required columns that are missing in rows.
-
-    Attributes:
-        lacking: how many of the objects lack each required column. Columns that no object lacks are left out.
-    """
-
-    objects: int
-    lacking: Mapping[str, int]
-
-
-def lacking_columns(store: Store, schema: TableSchema, rows: Sequence[bytes], state: RowState) -> LackingColumns:
-    """The required columns that are missing in rows of a table. Reading a row that lacks one raises `IncompleteRow`.
-
-    Args:
-        schema: the schema of a model whose objects do not share rows.
-    """
-    known = Binding(schema, (), (), (), state)
-    required = {field.column: field for field in schema.columns if field.required}
-    marks = {schema.exists_column, schema.liveness_column if known.indexed or known.adopting else None}
-    live = {family.name for family in store.families(schema.table)}
-    read = sorted(column for column in {*required, *marks} if column is not None and column.partition(b":")[0] in live)
-    if not required or not read or not rows:
-        return LackingColumns(0, {})
-    objects = [
-        row.columns for row in store.get(schema.table, rows, read) if row is not None and known.reader.exists(row)
-    ]
-    lacking = {
-        column.decode("latin-1"): sum(
-            column not in cells or (field.empty_is_missing and not cells[column].value) for cells in objects
-        )
-        for column, field in sorted(required.items())
-    }
-    return LackingColumns(len(objects), {column: count for column, count in lacking.items() if count})
 
 
 def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list[TableSchema] | None:

@@ -1,0 +1,89 @@
+"""Finds required columns that sampled rows lack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from attrs import frozen
+
+from hbmodel.mapping.schema import LIVE, SPARE_FLAG_QUALIFIER, TableSchema
+from hbmodel.store.port import Store
+from hbmodel.store.values import Cell
+from hbmodel.tables.registry.registration import Binding, Registration
+
+
+@frozen
+class LackingColumn:
+    """A required column that is missing in rows.
+
+    Attributes:
+        missing: how many objects lack it.
+        objects: how many objects were examined.
+        unreadable: whether the registry does not know the column yet, and no object has it, so that programs with this
+            model could read none of them.
+    """
+
+    column: bytes
+    missing: int
+    objects: int
+    unreadable: bool = False
+
+
+def lacking_columns(
+    store: Store, schema: TableSchema, rows: Mapping[bytes, Sequence[bytes]], registration: Registration
+) -> list[LackingColumn]:
+    """The required columns that are missing in rows of a table. Reading a row that lacks one raises `IncompleteRow`. If
+    it lacks all of them, and nothing else shows that it is an object, reads leave it out.
+
+    Args:
+        schema: the schema of a model whose objects do not share rows.
+        rows: the columns of each row, by its key; some may be left out of a long row.
+    """
+    known = Binding(schema, (), (), (), registration.rows)
+    required = {field.column: field for field in schema.columns if field.required}
+    marks = {schema.exists_column, schema.liveness_column if known.indexed or known.adopting else None}
+    live = {family.name for family in store.families(schema.table)}
+    read = sorted(column for column in {*required, *marks} if column is not None and column.partition(b":")[0] in live)
+    if not required or not rows:
+        return []
+    found = store.get(schema.table, list(rows), read) if read else [None] * len(rows)
+    objects = [row.columns for row in found if row is not None and known.reader.exists(row)]
+    columns = {column.encode("latin-1"): spec for column, spec in registration.layout["columns"].items()}
+    maps = tuple(column for column, spec in columns.items() if spec["kind"] == "map")
+    written = {*columns, schema.family + b":" + SPARE_FLAG_QUALIFIER}
+    shown = [
+        cells
+        for row, names in zip(found, rows.values(), strict=True)
+        for cells in [{} if row is None else row.columns]
+        if _was_object(known, cells, any(name in written or name.startswith(maps) for name in names))
+    ]
+    lacking: list[LackingColumn] = []
+    for column, field in sorted(required.items()):
+
+        def lacks(cells: Mapping[bytes, Cell]) -> bool:
+            return column not in cells or (field.empty_is_missing and not cells[column].value)  # noqa: B023
+
+        new = column not in columns
+        examined = shown if new else objects
+        if missing := sum(map(lacks, examined)):
+            lacking.append(LackingColumn(column, missing, len(examined), new and missing == len(examined)))
+    return lacking
+
+
+def _was_object(known: Binding, cells: Mapping[bytes, Cell], written: bool) -> bool:
+    """Whether a row is an object of the model, or was one before the model had its required columns.
+
+    Args:
+        cells: the required columns of the row, and those that show whether it exists.
+        written: whether the row has a column that the registry knows.
+    """
+    schema = known.schema
+    liveness = cells.get(schema.liveness_column)
+    if liveness is not None:
+        return liveness.value.startswith(LIVE)
+    if known.indexed and not known.adopting:
+        return False
+    if schema.exists_column is not None:
+        flag = cells.get(schema.exists_column)
+        return flag is not None and schema.is_flag(flag.value)
+    return written
