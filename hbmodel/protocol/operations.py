@@ -143,8 +143,8 @@ class ReadClock:
     """Answer: the time in ms since 1970, by this machine's clock corrected to the server's.
 
     Attributes:
-        exact: whether to ask the server now, so that the answer is no earlier than any time that its clock had shown
-            before the call.
+        exact: whether to ask the server now, so that the answer is not earlier than any time that the server's clock
+            had shown before the call.
     """
 
     exact: bool = False
@@ -180,8 +180,8 @@ class CheckLease:
 class CheckBinding:
     """Checks that the indexes and the phase on which the protocol's writes are based are still current. Answer: None.
 
-    If they are not, the driver ends the protocol with `SchemaMismatch`. A round that writes nothing needs this check;
-    before each change, the driver makes it anyway.
+    If one of them is not current, the driver ends the protocol with `SchemaMismatch`. A round that writes nothing needs
+    this check; before each change, the driver makes it anyway.
     """
 
 
@@ -195,8 +195,8 @@ class AwaitClock:
     """Waits until the server's clock shows a later time than `passed`. Answer: None.
 
     Attributes:
-        passed: a time in ms since 1970. It should be ahead of the server's clock by the clock bound at most; otherwise
-            the wait is long.
+        passed: a time in ms since 1970. This time should be ahead of the server's clock by at most the clock bound,
+            otherwise the wait is long.
     """
 
     passed: int
@@ -204,7 +204,9 @@ class AwaitClock:
 
 @frozen
 class Acknowledge:
-    """The outcomes that hold from here on, by position of the write in its batch. Answer: None."""
+    """Acknowledges the outcomes, which hold from this operation on, by position of the write in its batch. Answer:
+    None.
+    """
 
     outcomes: Sequence[Any]
 
@@ -230,7 +232,8 @@ def carried_out(protocol: Protocol[R], step: Callable[[Operation], Protocol[Any]
     """Runs a protocol as a part of another one.
 
     Args:
-        step: carries out one of its operations, perhaps in a changed form, and returns the answer.
+        step: a function that carries out an operation of the protocol, perhaps in a changed form, and returns the
+            answer.
     """
     answer: Any = None
     while True:

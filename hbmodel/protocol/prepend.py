@@ -1,9 +1,9 @@
 """Puts an object before the first live row of a key prefix, as a sans-IO generator.
 
-The row's last key field gets the value before the value of the first row, and the key is claimed as in every insert. A
-key that is taken is not tried again: the next attempt takes a key before it, and before the row that is then the first
-one. So two programs never get the same key, and their rows follow each other without a gap, except for keys that were
-claimed by a program that died.
+The last key field of the new row gets the value before that of the first row, and the key is claimed as in every
+insert. If the key is taken, it is not tried again: the next attempt takes a key before this key, and before the row
+that is then the first one. So two programs never get the same key, and their rows follow each other without a gap,
+except for keys that were claimed by a program that died.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hbmodel.store.values import Row
 R = TypeVar("R")
 
 MOST_ROWS = 1_000
-"""The largest number of rows read at once in search of a live one."""
+"""The maximum number of rows that are read at once in search of a live row."""
 
 
 @frozen(eq=False)
@@ -42,7 +42,7 @@ class KeyPrefix:
 
     @classmethod
     def of(cls, schema: TableSchema, key: Mapping[str, Any]) -> KeyPrefix:
-        """The prefix that the fields of an object give.
+        """The prefix that consists of the given fields of an object.
 
         Args:
             key: every key field but the last, by name; other fields are ignored.
@@ -86,7 +86,7 @@ class KeyPrefix:
 
 
 def prepend_row(prefix: KeyPrefix, reader: RowDecoder, insert: Callable[[int], Protocol[R]]) -> Protocol[R]:
-    """Puts an object before the first live row of a prefix, or under the last number if there is none.
+    """Puts an object before the first live row of a prefix, or under the last number if there is no live row.
 
     Args:
         insert: the protocol that puts the object under a number, or raises `RowExists`; its result is returned.
@@ -114,7 +114,9 @@ def prepend_row(prefix: KeyPrefix, reader: RowDecoder, insert: Callable[[int], P
 
 
 def _first_number(prefix: KeyPrefix, reader: RowDecoder) -> Protocol[int | None]:
-    """The last key field of the first live row, or None; rows that are not live are skipped, in growing batches."""
+    """The last key field of the first live row, or None if there is no live row. Rows that are not live are skipped, in
+    growing batches.
+    """
     lowest: int | None = None
     ranges, limit = prefix.ranges, 1
     while ranges:

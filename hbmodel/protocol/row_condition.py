@@ -1,4 +1,4 @@
-"""Chooses the cell of a row that shows whether the row is still as it was read, for changes under a condition."""
+"""Chooses the cell that shows whether a row has changed since it was read, for conditional changes of the row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def cell_of_condition(schema: TableSchema, row: Row) -> tuple[bytes, bytes] | No
 
 
 def cell_of_expiry(schema: TableSchema, row: Row) -> tuple[bytes, bytes | None]:
-    """The column of the cell that changes when a row is put again as a whole to expire, and its value, or None.
+    """The column and the value of the cell that changes when a row is put again as a whole to expire. The value is None
+    if there is no such cell.
 
     The cell may remain from an earlier, deleted object under the same key.
     """

@@ -27,16 +27,16 @@ OWN = b"\x02"
 """Value of a cell among the stamps that shows which insert put the row."""
 
 MOVED = b"\x03"
-"""Value that replaces `OWN` once the row has been moved to another key: it outlives the row, and expires when the cell
-with `OWN` would have expired.
+"""The value that replaces `OWN` after the row was moved to another key. The cell with this value outlives the row, and
+expires when the cell with `OWN` would have expired.
 """
 
 STAMP_LIFE = 60_000
 """TTL in ms of the cell that is put to learn the time, so that it does not remain if the program dies in between."""
 
 SETTLED = 3
-"""How often a row may show a cell that is not older than the time just learned, before that cell counts as one from
-the future.
+"""The number of times that a row may show a cell that is not older than the time just learned. After that, the cell
+counts as a cell from the future.
 """
 
 ATTEMPTS = 50
@@ -44,22 +44,23 @@ ATTEMPTS = 50
 
 
 def draw_stamp() -> bytes:
-    """A random name that distinguishes the stamp cells of writers; from the system's source, so that forked
-    processes never share one.
+    """A random name that distinguishes the stamp cells of writers. It is drawn from the random source of the system, so
+    forked processes never share a name.
     """
     return os.urandom(8)
 
 
 @frozen(eq=False)
 class StampedRow:
-    """A row with every column asked for, and the time at which it may be written.
+    """A row with all requested columns, and the timestamp with which it may be written.
 
     Attributes:
         columns: the cells of the row without stamps; empty if the row is absent.
-        timestamp: the time in ms; above every cell of the row and every delete acknowledged before.
+        timestamp: the time in ms. It is above every cell of the row, and above every delete that was acknowledged
+            before.
         stamps: the columns of its stamps.
         owners: the columns that show which insert put the row; a write that puts the whole row again includes them.
-        error: why the row cannot be written, or None.
+        error: the reason why the row cannot be written, or None.
         mark: the mark of a move to another key, or None; an update that puts the whole row again keeps it.
         ahead: whether the time may be ahead of the server's clock, because a cell of the row is.
     """
@@ -90,7 +91,7 @@ def read_stamped(
 
     Args:
         bound: the maximum time by which a timestamp may be ahead of its server's clock, in ms.
-        draw: source of the names of stamps.
+        draw: the function that draws the names of stamps.
     """
     stamped: dict[bytes, StampedRow] = {}
     overtaken = dict.fromkeys(rows, 0)
@@ -142,7 +143,8 @@ def unstamped(row: StampedRow, others: Sequence[bytes] = ()) -> Delete:
 
 
 def traces_of(schema: TableSchema, row: Row) -> list[Put]:
-    """The traces of a row that moves to another key: they tell the inserts that put the row that it has moved.
+    """The traces of a row that moves to another key. From the traces, the inserts that have put the row learn that it
+    has moved.
 
     The delete of the row has the server's time. A trace must be later than that as long as an insert may look for it.
     So a trace has the time at which the cell that it replaces, which shows which insert put the row, would expire.

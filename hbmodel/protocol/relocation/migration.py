@@ -1,8 +1,8 @@
 """Changing the key of a table in use: the phases, and the sans-IO generator that copies rows from one layout to
 another.
 
-Rows of immutable models never change, and no program deletes while both tables are read. So each table only gains rows,
-and a row that is in both tables is the same in both. In any order of calls, the two tables together contain every
+Rows of immutable models never change, and no program deletes while both tables are read. So no table loses rows, and a
+row that is in both tables is the same in both. In any order of calls, the two tables together contain every
 acknowledged row.
 
 Rows of versioned models are sealed and move one by one, see `seal_and_move`, so that each object is in one of the
@@ -42,13 +42,12 @@ class Phase:
 
     Attributes:
         reads: the tables that are read, in this order.
-        writes: the table that new objects go to; None: programs are refused.
+        writes: the table into which new objects are put; None if programs are refused.
         changes: whether objects may be deleted; this needs one table that determines which objects exist.
         ends: whether a delete that began in the previous phase may be acknowledged: all objects are still in one table.
-        seals: whether writers of versioned models, which look for a row in both tables, move it before they change it;
-            None: all objects are in one table, so writers do not look in the other.
-        lasts: for a read of a versioned model that began in this phase: the phases in which it may end and still be
-            complete.
+        seals: whether writers of versioned models, which look for a row in both tables, move the row before they change
+            it. None if all objects are in one table, so that writers do not look in the other table.
+        lasts: the phases in which a read of a versioned model that began in this phase may end and still be complete.
     """
 
     name: str
@@ -106,7 +105,7 @@ VERSIONED_PHASES: Mapping[str, Phase] = {
 
 
 def phase_of(schema: TableSchema, name: str) -> Phase | None:
-    """The phase of a model, by its name; None if a model of its kind has no such phase."""
+    """The phase of a model with this name. None if models of this kind have no such phase."""
     return (VERSIONED_PHASES if schema.versioned else PHASES).get(name)
 
 
@@ -115,11 +114,11 @@ class TranslatedRow:
     """A row converted to the layout of the other table.
 
     Attributes:
-        source: its row key in the table that it comes from.
-        put: the put of the row, at the time of the row that it comes from.
+        source: the row key in the table from which the row comes.
+        put: the put of the row, at the time of the original row.
         entries: puts of its index entries, by index table.
-        error: why the row cannot be made for the other table, or None.
-        target: its row key in the other table, if this key is given instead of a put.
+        error: the reason why the row cannot be made for the other table, or None.
+        target: the row key in the other table, if this key is given instead of a put.
     """
 
     source: bytes
@@ -143,7 +142,7 @@ class _CopiedRow:
 
 @frozen(eq=False)
 class RowTranslator:
-    """Makes rows of one layout out of rows of another.
+    """Converts rows of one layout to rows of another layout.
 
     Attributes:
         indexes: the indexes of the target table, as the registry has them.
@@ -203,7 +202,7 @@ class RowTranslator:
         )
 
     def _end(self, row: Row) -> int | None:
-        """When the row expires, or None."""
+        """The time at which the row expires, or None if it does not expire."""
         source, reader = self.reader.schema, self.reader
         if reader.adopting:
             return end_of_adopted(source, row)
@@ -221,7 +220,7 @@ class RowTranslator:
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """The columns to read of a row."""
+        """The columns that must be read from a row."""
         return self.reader.schema.row_columns
 
 
@@ -233,7 +232,7 @@ def copy_rows(moved: Sequence[TranslatedRow], table: str, since: int) -> Protoco
         since: a reading of the clock from before the rows were read.
 
     Returns:
-        Whether they were put; False if they were read too long ago, so that they must be read again.
+        Whether the rows were put. False if the rows were read too long ago, so that they must be read again.
     """
     good = [row for row in moved if row.put is not None]
     entries = by_table(entry for row in good for entry in row.entries)

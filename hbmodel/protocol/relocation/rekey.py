@@ -2,8 +2,8 @@
 
 The row under the old key is marked first, so that no two programs move the object to different keys. Then the row is
 copied to the new key, its unique values are claimed for the new row, and the old row is deleted. So a reader that looks
-under the old key and then under the new one finds the object, even if the program dies at any point. The cells that it
-leaves show its progress, and the next call continues from there.
+under the old key and then under the new one finds the object, even if the program dies at any point. The cells that
+such a program leaves show its progress, and the next call continues from there.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Progress:
     """What a call has already done for a move: facts that the rows may no longer show.
 
     Attributes:
-        begun: whether the old row was marked, or the object moved.
-        stood: whether the call has seen the copy while the old row was live.
+        begun: whether the old row was marked or the object was moved.
+        stood: whether the call has read the copy while the old row was live.
         moved: the object under its new key, once this call has moved it.
         hidden: the put of a new row, if the old row was deleted together with it and a delete of the same millisecond
             may have hidden it.
@@ -68,16 +68,16 @@ class Progress:
 
 
 def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Protocol[Moved]:
-    """Moves an object. It can be started again after any error, and continues from what it finds.
+    """Moves an object. The protocol can be started again after any error, and continues from the state that it finds.
 
     Args:
         progress: what the call has done already; a protocol that is started again because the indexes have changed gets
-            the same one.
+            the same object.
 
     Raises:
         RowNotFound: there is no object under the old key.
         RowExists: there is another object under the new key.
-        ConflictError: another move of the object is not finished, or it does not have the required version.
+        ConflictError: another move of the object is not finished, or the object does not have the required version.
     """
     schema, columns = mover.schema, mover.columns
     progress = Progress() if progress is None else progress
@@ -177,8 +177,8 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
 
 
 def copy_of(reader: RowDecoder, row: Row, move: Move, end: int | None = None) -> PutObject:
-    """The put of a row's object, as a new object, under its new key; with every cell as it is stored, and with the time
-    of its expiry.
+    """The put of the object of a row, as a new object, under its new key. It contains every cell as it is stored, and
+    the time of expiry.
     """
     schema = reader.schema
     obj = reader.make({**reader.values(row), **move.changes})

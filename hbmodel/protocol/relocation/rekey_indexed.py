@@ -61,8 +61,9 @@ class IndexedMover(RowMover, Generic[P]):
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
         """See `RowMover.mark`; the mark expires with its row.
 
-        If the mark replaces another one, the cell that a delete of the row checks changes too. It also changes in a row
-        that updates put again as a whole: an update of the row as it was read before would remove the mark.
+        If the mark replaces another one, the cell that a delete of the row checks is changed too. This cell is also
+        changed in a row that updates put again as a whole, because an update that has read the row before would remove
+        the mark.
         """
         schema, end = self.schema, self.end_of(row)
         now = yield ReadClock(self.planner.mixed)
@@ -80,7 +81,7 @@ class IndexedMover(RowMover, Generic[P]):
     def _checked(self, row: Row) -> tuple[bytes, bytes]:
         """Column and value of the version cell, which changes with each write of a column that an index reads.
 
-        If there is no version cell, the column and value of the mark.
+        If there is no version cell, the result is the column and value of the mark.
         """
         schema, columns = self.schema, row.columns
         column = schema.version_column if schema.version_column in columns else schema.move_column
@@ -141,7 +142,7 @@ class IndexedMover(RowMover, Generic[P]):
         return evolve(plan, put=evolve(plan.put, cells=cells))
 
     def _changed(self, plan: RowPlan, old: OldRow) -> Protocol[bool]:
-        """Carries out a plan if its row is still as it was read; returns whether that was done."""
+        """Carries out a plan if its row has not changed since it was read. Returns whether the plan was carried out."""
         assert old.row is not None
         column, expected = self._checked(old.row)
         applied: bool = yield CheckAndMutate(self.schema.table, old.row.row, column, expected, _mutations(plan))

@@ -36,15 +36,17 @@ from hbmodel.store.values import Delete, Put, Row
 
 
 def draw_move_nonce() -> bytes:
-    """A nonce that distinguishes moves; from the system's random source, so that forked processes never share one."""
+    """A nonce that distinguishes moves. It is drawn from the random source of the system, so forked processes never
+    share a nonce.
+    """
     return os.urandom(8)
 
 
 def without_acknowledgement(
     protocol: Protocol[Any], change: Callable[[CheckAndMutate], Operation] = lambda operation: operation
 ) -> Protocol[Any]:
-    """Runs a protocol as a part of another one: it acknowledges nothing, and `change` may replace its conditional
-    change.
+    """Runs a protocol as a part of another protocol. It acknowledges nothing, and the function `change` may replace its
+    conditional change.
     """
 
     def step(operation: Operation) -> Protocol[Any]:
@@ -77,11 +79,11 @@ class RowMover:
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """The columns or families to read of a row: everything that belongs to the object."""
+        """The columns or families that must be read from a row, which are all that belong to the object."""
         return self.schema.family_names
 
     def end_of(self, row: Row) -> int | None:
-        """When a row expires, in ms since 1970, or None."""
+        """The time in ms since 1970 at which a row expires, or None if it does not expire."""
         raise NotImplementedError
 
     def moves_within_row(self, row: Row) -> bool:
@@ -90,7 +92,9 @@ class RowMover:
 
     @property
     def moves_unmarked(self) -> bool:
-        """Whether an object moves within its row without a mark: then the version of the row serves as the mark."""
+        """Whether an object moves within its row without a mark. In this case the version of the row serves as the
+        mark.
+        """
         return self.schema.versioned
 
     @property
@@ -107,7 +111,7 @@ class RowMover:
         return Outcome("put", row.row)
 
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
-        """Marks the old row; returns whether that was done.
+        """Marks the old row. Returns whether the row was marked.
 
         Args:
             version: the version that the row must have, or 0 for any.
@@ -138,7 +142,7 @@ class RowMover:
         yield
 
     def leave(self, row: Row) -> Protocol[bool]:
-        """Deletes the old row, if it is still as it was read; returns whether that was done."""
+        """Deletes the old row if it has not changed since it was read. Returns whether the row was deleted."""
         raise NotImplementedError
 
     def move_within_row(self, old: Row, new: Row | None, write: PutObject, version: int) -> Protocol[Outcome | None]:
@@ -165,7 +169,7 @@ class UnindexedMover(RowMover):
 
     Attributes:
         column: the column that is never empty in a row.
-        bound: how far a cell may be ahead of its server's clock, in ms.
+        bound: the maximum time, in ms, by which a cell may be ahead of its server's clock.
         indexes: the indexes to maintain for rows without system cells.
     """
 
@@ -182,8 +186,8 @@ class UnindexedMover(RowMover):
 
     @property
     def moves_unmarked(self) -> bool:
-        """True for an object that is one cell whose qualifier contains only the key: there, a mark would be another
-        object.
+        """True for an object that is one cell whose qualifier contains only the key, because in its row a mark would be
+        another object.
 
         Such an object is put only if its new key is free, by the same mutation that deletes it under the old key. The
         last write wins, as always: a write to the old key at this moment is not moved.
@@ -200,8 +204,8 @@ class UnindexedMover(RowMover):
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
         """See `RowMover.mark`; the mark expires with its row.
 
-        This also puts traces: from them, an insert that has put the row, but has not read it back yet, learns that the
-        row has moved.
+        This call also puts traces. An insert that has put the row, but has not read it back yet, learns from the traces
+        that the row has moved.
         """
         schema, end, ttl = self.schema, self.end_of(row), None
         yield from self._masks(row)  # any error is raised here, before anything is changed

@@ -1,9 +1,9 @@
-"""Changing the key of a table of versioned models: how a row shows which table its object is in, and the steps of its
-move.
+"""Changing the key of a table of versioned models: how a row shows in which table its object is, and the steps by which
+an object moves.
 
-The old row determines where the object is: while the row is live, in the old table, and afterwards in the new one. A
-move seals the old row, so that no program changes it; copies it; and closes it, with a dead marker that stays sealed.
-Only then do programs write the new row.
+The old row determines where the object is. While the old row is live, the object is in the old table, and afterwards in
+the new table. A move seals the old row, so that no program changes it; copies it; and closes it, with a dead marker
+that stays sealed. Only then do programs write the new row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ State = Literal["live", "sealed", "free", "closed"]
 
 @frozen(eq=False)
 class Pair:
-    """An object's row keys in the table that it comes from (`source`), and in the one that it goes to (`target`)."""
+    """The row keys of an object in the table from which it moves (`source`), and in the table to which it moves
+    (`target`).
+    """
 
     source: bytes
     target: bytes
@@ -60,9 +62,10 @@ class Way:
     """The two tables of a move, and its direction.
 
     Attributes:
-        source: plans writes into the table that objects come from.
+        source: plans writes into the table from which objects move.
         target: plans writes into the other table.
-        back: whether this is the way back: the table that objects go to has closed rows of these objects.
+        back: whether this is the way back. In this case, the table to which objects move has closed rows of these
+            objects.
         seals: whether writers seal rows; otherwise they leave each row where it is, and finish the moves that they
             find.
         reader: decodes whole rows of the table that objects come from.
@@ -83,7 +86,7 @@ class Way:
 
     @property
     def nonce(self) -> Callable[[], bytes]:
-        """Source of nonces."""
+        """The function that draws nonces."""
         return self.source.nonce
 
     # --- what rows say ------------------------------------------------------------------------------------------------
@@ -97,7 +100,7 @@ class Way:
         return _state(self.source, old)
 
     def there(self, row: Row | None) -> bool:
-        """Whether a row of the target is a copy, or has been one; otherwise the copy must still be put."""
+        """Whether a row of the target is a copy, or was a copy before. If not, the copy must still be put."""
         old = self.target.old(row)
         return _state(self.target, old) != "closed" and bool(self.target.cell(old).version)
 
@@ -161,7 +164,7 @@ class Way:
 
 
 def reopened(planner: VersionedRowPlanner, row: Row, now: int) -> ConditionalChange | None:
-    """The change that makes a closed row an ordinary dead one again; None for a row that is not closed."""
+    """The change that makes a closed row an ordinary dead row again. None for a row that is not closed."""
     old = planner.old(row)
     if _state(planner, old) != "closed":
         return None

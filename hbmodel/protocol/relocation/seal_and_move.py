@@ -41,7 +41,7 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
         seals: whether rows that are not sealed yet move too.
 
     Returns:
-        Whether no row is left to move; False if the phase that allows moves has ended, or was last checked too long
+        Whether no row is left to be moved. False if the phase that allows moves has ended, or was last checked too long
         ago.
     """
     left = list(pairs)
@@ -64,7 +64,7 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
 
 
 def _move_sealed(way: Way, sealed: Sequence[tuple[Pair, Row]], since: int) -> Protocol[bool]:
-    """Copies sealed rows and closes those whose copies exist; returns False if the lease has ended."""
+    """Copies sealed rows, and closes the rows whose copies exist. Returns False if the lease has ended."""
     others = yield from _read(way.target, [pair.target for pair, _ in sealed])
     missing = [(row, pair, other) for (pair, row), other in zip(sealed, others, strict=True) if not way.there(other)]
     copied = {pair.source for (pair, _), other in zip(sealed, others, strict=True) if way.there(other)}
@@ -143,7 +143,7 @@ def write_between(
         writes: the writes, at most one per object.
         sent: records the sent changes, by table; a protocol that is started again gets the same mappings.
         insert: whether a live object is an error.
-        rounds: after how many rounds a write fails because other programs keep moving its object.
+        rounds: the number of rounds after which a write fails because other programs keep moving its object.
     """
     batch = _Between(way, sent, insert)
     left: Sequence[PairedWrite] = writes
@@ -236,7 +236,7 @@ class _Between:
         return False
 
     def _move(self, writes: Sequence[PairedWrite]) -> Protocol[None]:
-        """Moves the rows that are to be written; if a row cannot be moved to the other table, its write fails."""
+        """Moves the rows that will be written. If a row cannot be moved to the other table, its write fails."""
         for write in writes:
             try:
                 yield from move_rows(self.way, [write.pair], seals=self.way.seals)
@@ -244,7 +244,9 @@ class _Between:
                 self.outcomes[write] = Outcome("failed", write.source.row, error=error)
 
     def _write(self, planner: VersionedRowPlanner, writes: Mapping[PairedWrite, RowWrite]) -> Protocol[None]:
-        """Writes to one table; a row that has been sealed there in the meantime is read again in the next round."""
+        """Writes to one table. If a row of this table has been sealed in the meantime, it is read again in the next
+        round.
+        """
         if not writes:
             return
         done = yield from write_rounds(

@@ -1,4 +1,4 @@
-"""Cells of a row that its model does not declare, and where they go when the row moves to another table."""
+"""Finds the cells of a row that its model does not declare, and their columns in the table to which the row moves."""
 
 from __future__ import annotations
 

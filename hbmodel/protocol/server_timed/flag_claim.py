@@ -11,7 +11,7 @@ from hbmodel.store.values import Cell
 
 
 def abandoned_claim(table: str, row: bytes, flag: Cell | None, grace: int) -> Protocol[bytes]:
-    """The claim that holds a key, if it is older than the grace time; raises `RowExists` otherwise.
+    """The claim on a key if the claim is older than the grace time. Otherwise raises `RowExists`.
 
     Args:
         flag: the flag of the row, which was present before; None if it is gone now.

@@ -1,7 +1,7 @@
 """Updates under the condition that their row still exists, as a sans-IO generator.
 
 A cell that alone makes a row exist must not be put into a row that was deleted since it was read. So the update is
-conditional on a cell of the row that every delete removes: the row must still hold the value that was read. If it does
+conditional on a cell of the row that every delete removes: the cell must still have the value that was read. If it does
 not, the row is read again. An update never deletes afterwards what it has put, because the remaining cells do not show
 which program put them.
 
@@ -58,10 +58,10 @@ def update_guarded(
     can: Capabilities,
     together: Set[bytes] = frozenset(),
 ) -> Protocol[dict[bytes, UnindexedRowPlan]]:
-    """Carries out updates, each under the condition that its row still exists; returns the final plan of each.
+    """Carries out updates, each under the condition that its row still exists. Returns the final plan of each update.
 
-    A row that expires is put again as a whole, under the condition that it is still the one that was read. So is an
-    object that is put with a TTL over such a row.
+    A row that expires is put again as a whole, under the condition that it is still the one that was read. An object
+    that is put with a TTL over such a row is put under the same condition.
 
     Args:
         writes: updates, and puts with a TTL; at most one per row.
@@ -129,7 +129,8 @@ def _put_cell_by_cell(planner: UnindexedRowPlanner, guarded: Sequence[_Guarded])
     Each step puts the next cell of every row. A row whose condition does not hold gets no further cell, and no delete.
     Cells that are None are deleted last.
 
-    A reader may see some of the new values before the others. If the program dies, the others may never be put.
+    A reader may see some of the new values before the other ones. If the program dies, the other values may never be
+    put.
     """
     puts = [_conditional_puts(planner, update) for update in guarded]
     refused: set[int] = set()
@@ -173,7 +174,7 @@ def _conditional_puts(planner: UnindexedRowPlanner, update: _Guarded) -> list[Co
 def _guard(
     planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: Capabilities
 ) -> tuple[bytes, bytes] | UnindexedRowPlan:
-    """The column to check and its value, or the failed plan of an update for which there is none."""
+    """The column to be checked and its value, or the failed plan of an update if there is no such column."""
     schema = planner.schema
     changed = {} if plan.put is None else plan.put.cells
     if plan.blanks and schema.external and not (can.mutate_row or schema.required_columns or schema.exists_column):

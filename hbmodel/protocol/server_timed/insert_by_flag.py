@@ -37,8 +37,8 @@ def insert_claimed(
 
     Args:
         write: the object, without a TTL.
-        grace: G in ms: how old a claim must be to be taken over.
-        draw: source of nonces, 8 bytes each.
+        grace: G, the age in ms at which a claim may be taken over.
+        draw: the function that draws nonces of 8 bytes.
     """
     table, row = planner.schema.table, write.row
     plan = whole_row(planner, write)

@@ -41,7 +41,7 @@ def insert_unindexed(
     deleted.
 
     Args:
-        grace: G in ms: how old the claim of another insert must be to be taken over.
+        grace: G, the age in ms at which the claim of another insert may be taken over.
         one_cell: whether the row is a single cell, put by check-and-put, for stores that can do no more.
 
     Raises:
@@ -140,7 +140,7 @@ def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Prot
 
 
 def check_free(planner: UnindexedRowPlanner, write: PutObject) -> Protocol[Row | None]:
-    """Returns what a row that is not an object contains; raises `RowExists` if it is one.
+    """Returns the content of a row that is not an object. Raises `RowExists` if the row is an object.
 
     In an external table the check of a single cell does not see every object: the row may have only cells of other
     programs, or an empty cell, which HBase's check cannot distinguish from an absent one.

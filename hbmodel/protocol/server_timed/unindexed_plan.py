@@ -35,7 +35,7 @@ from hbmodel.store.values import Cell, Delete, Put, Row
 
 @frozen
 class End:
-    """When a row expires: `at` a time (ms since 1970), or a number of ms `after` its put."""
+    """The expiry of a row, either `at` a time (ms since 1970), or a number of ms `after` its put."""
 
     at: int | None = None
     after: int = 0
@@ -46,7 +46,7 @@ class UnindexedRowPlanner:
     """Plans writes of a model without live indexes.
 
     Attributes:
-        draw: source of the names of stamps, see `read_stamped`.
+        draw: the function that draws the names of stamps, see `read_stamped`.
         marking: whether rows of other programs may have a liveness cell, so that a put of a whole object sets it.
         reader: decides whether a row to update exists.
         gone: columns that store None as the absence of the cell.
@@ -108,7 +108,7 @@ class UnindexedRowPlanner:
         return {write.row: row for write, row in zip(updates, rows_read, strict=True)}
 
     def _with_changed(self, updates: Iterable[UpdateFields]) -> Sequence[bytes]:
-        """The columns to read for updates that need only `glance` and the columns that they change."""
+        """The columns that must be read for updates that need only `glance` and the columns that they change."""
         if self.glance == self.schema.family_names:
             return self.glance
         return tuple(sorted({*self.glance, *(column for write in updates for column in self._changed(write))}))
@@ -266,7 +266,7 @@ class UnindexedRowPlanner:
         return self._put(write, cells)
 
     def _end(self, write: PutObject | UpdateFields, row: Row | None) -> End | None:
-        """When the row will expire after a write over `row`, or None."""
+        """The expiry of the row after a write over `row`, or None if it will not expire."""
         if isinstance(write, PutObject) and write.end is not None:
             return End(at=write.end)
         if write.ttl is not None:
@@ -275,7 +275,9 @@ class UnindexedRowPlanner:
         return None if at is None else End(at=at)
 
     def end_of(self, row: Row) -> int | None:
-        """When a row expires, or None; the row was read with every column of the model."""
+        """The time at which a row expires, or None if it does not expire. The row was read with every column of the
+        model.
+        """
         return end_of_adopted(self.schema, row) if self.marking else end_of_unindexed(row, self.schema.expiry_column)
 
     def _kept(self, old_cells: Mapping[bytes, Cell], end: End | None) -> dict[bytes, bytes]:
@@ -374,7 +376,7 @@ class UnindexedRowPlanner:
         return self.schema.exists_column is None and refuses_ttl(self.schema) is None
 
     def cells(self, write: PutObject | UpdateFields) -> Mapping[bytes, bytes]:
-        """The cells of a write; None is still the empty cell or `NO_CELL` here."""
+        """The cells of a write, in which None is still the empty cell or `NO_CELL`."""
         schema = self.schema
         if isinstance(write, UpdateFields):
             return cells_of_changes(schema, write.changes)

@@ -28,7 +28,7 @@ from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.store.values import Cell, Row
 
 LOOKS = 5
-"""How often a row that changes in the meantime is read before the last finding counts."""
+"""The number of times that a row is read if it changes in the meantime. After that, the last finding counts."""
 
 
 def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[Row]]:
@@ -109,7 +109,7 @@ def _claim(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[dict[b
 
 @frozen
 class FoundClaim:
-    """A claim as it was found: its row key in the index table, and its cell."""
+    """A claim that was found: its row key in the index table, and its cell."""
 
     key: bytes
     cell: Cell
@@ -122,7 +122,7 @@ class ClaimFindings:
     Attributes:
         released: claims of values that were given up.
         unheld: claims for rows that do not hold the value, old enough that no writer is about to put it.
-        pending: such claims that are younger.
+        pending: claims for rows that do not hold the value, but younger.
     """
 
     released: Sequence[FoundClaim]
@@ -133,7 +133,7 @@ class ClaimFindings:
 def check_claims(
     planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim], grace: int
 ) -> Protocol[ClaimFindings]:
-    """Compares claims with the rows that they are for.
+    """Compares claims with the rows to which they belong.
 
     Args:
         planner: a planner with this index only.
@@ -150,7 +150,7 @@ def check_claims(
 def release_unheld(
     planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim]
 ) -> Protocol[list[FoundClaim]]:
-    """Releases claims that were found to be unheld, see `check_claims`; returns the released ones.
+    """Releases claims that were found to be unheld, see `check_claims`. Returns the claims that were released.
 
     The rows are fenced first, so that a writer that has claimed the value and is about to put its row is refused.
 
@@ -201,7 +201,7 @@ def _holds(planner: VersionedRowPlanner, index: Index, claim: FoundClaim, rows: 
 
 
 def _newest(planner: VersionedRowPlanner, claim: FoundClaim, rows: dict[bytes, Row | None]) -> int:
-    """The time of a claim or of its row's version, whichever is later."""
+    """The later one of two times: that of a claim, and that of the version of its row."""
     owner = owner_of(claim.cell.value)
     return (
         claim.cell.timestamp

@@ -1,10 +1,10 @@
 """Claims of unique values, as sans-IO generators: a row of the index table for each value, changed by check-and-mutate
 only.
 
-A value is claimed before its row is written, and released after the row no longer has it, if the claim still has the
-bytes that were read before. A claim whose owner does not have the value is taken over only after the owner's row is
-fenced: the version that its writes check is changed, so that a writer about to put the value there is refused. A claim
-is never deleted.
+A value is claimed before its row is written, and released after the row no longer has the value. It is released only if
+the claim still has the bytes that were read before. A claim whose owner does not have the value is taken over only
+after the owner's row is fenced: the version that its writes check is changed, so that a writer about to put the value
+there is refused. A claim is never deleted.
 """
 
 from __future__ import annotations
