@@ -161,7 +161,7 @@ WORDS = hb.ids.Dictionary("refusing_words", hb.UInt32)
     [
         (
             {"fields": {"m": (hb.Map[str, str], lambda: hb.map_column("m", hb.Text, hb.Text))}},
-            "have map columns cannot be moved: each",
+            "have map columns cannot be moved this way",
         ),
         (
             {"fields": {"w": (hb.Column[str], lambda: hb.column("w", WORDS))}},
