@@ -19,20 +19,11 @@ def open_store(url: str) -> Store:
         from hbmodel.store.embedded import EmbeddedStore
 
         return EmbeddedStore(None)
-    if scheme == "embedded" and colon:
-        if not rest:
-            raise StoreURLError("An embedded store needs the path of its file: 'embedded:dev.db'.")
-        if rest.startswith("//") and not rest.startswith("///"):
-            raise StoreURLError(
-                "The path of an embedded store follows the colon: 'embedded:dev.db', or 'embedded:/srv/dev.db'."
-            )
-        if "?" in rest:
-            raise StoreURLError(
-                "An embedded store takes no options: 'embedded:' and the path of its file, without '?'."
-            )
+    path = embedded_path(url)
+    if path is not None:
         from hbmodel.store.embedded import EmbeddedStore
 
-        return EmbeddedStore(rest)
+        return EmbeddedStore(path)
     if scheme == "hbase" and colon:
         from hbmodel.store.thrift1.store import Thrift1Store
 
@@ -47,3 +38,23 @@ def open_store(url: str) -> Store:
         "path.",
         scheme=scheme if colon else None,
     )
+
+
+def embedded_path(url: str) -> str | None:
+    """The path of the file that the URL of an embedded store names; None for the URL of another store.
+
+    Raises:
+        StoreURLError: the URL of an embedded store has no path, or has more than a path.
+    """
+    scheme, colon, path = url.partition(":")
+    if scheme != "embedded" or not colon:
+        return None
+    if not path:
+        raise StoreURLError("An embedded store needs the path of its file: 'embedded:dev.db'.")
+    if path.startswith("//") and not path.startswith("///"):
+        raise StoreURLError(
+            "The path of an embedded store follows the colon: 'embedded:dev.db', or 'embedded:/srv/dev.db'."
+        )
+    if "?" in path:
+        raise StoreURLError("An embedded store takes no options: 'embedded:' and the path of its file, without '?'.")
+    return path

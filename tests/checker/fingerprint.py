@@ -95,8 +95,8 @@ def fingerprint(steps: Any, constant: frozenset[int] = frozenset()) -> Any:
 class _Reader:
     """Makes values; an object that comes again is named by its number, so that what is shared stays so.
 
-    Half of what is read are plain objects, which are their own values: they are told where they are met, without a
-    call for each.
+    Half of the objects are plain ones, which are their own values. The callers of `value` recognize these themselves,
+    which saves a call for each.
     """
 
     def __init__(self, constant: frozenset[int]) -> None:

@@ -447,9 +447,10 @@ def _compare_entry(
         )
         return
     renames = field_renames(schema, entry.layout)
-    moved = {each.what: each.hint for each in moved_columns(schema, entry.layout)}
+    moved = moved_columns(schema, entry.layout)
+    hints, moved_places = {each.what: each.hint for each in moved}, {each.declared for each in moved}
     for subject, declared, live in layout_mismatches(schema, entry.layout, SAFE):
-        why = moved.get(subject) or (
+        why = hints.get(subject) or (
             f"{_MISREAD}; if a field was renamed, say renamed_from=..."
             if any(r.how == "ambiguous" for r in renames)
             else _FORGET
@@ -463,7 +464,6 @@ def _compare_entry(
             yield Difference(schema.table, "rename", rename.what, rename.declared, rename.live, why=_SAME_BYTES)
     yield from _compare_names(schema, entry)
     known = entry.layout.get("columns", {})
-    moved_places = {each.declared for each in moved_columns(schema, entry.layout)}
     for column, spec in schema.layout_spec["columns"].items():
         if column not in known and column not in moved_places:
             yield Difference(

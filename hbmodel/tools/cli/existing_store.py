@@ -6,9 +6,8 @@ from pathlib import Path
 
 from hbmodel.errors import StoreURLError
 from hbmodel.session.connect import connect
+from hbmodel.store.open import embedded_path
 from hbmodel.store.port import Store
-
-_SCHEME = "embedded:"
 
 
 def connect_existing(url: str) -> Store:
@@ -17,9 +16,8 @@ def connect_existing(url: str) -> Store:
     Raises:
         StoreURLError: the URL cannot be parsed, or names a file that does not exist.
     """
-    path = url.removeprefix(_SCHEME)
-    unusual = "?" in path or (path.startswith("//") and not path.startswith("///"))  # `connect` refuses it
-    if url.startswith(_SCHEME) and path and not unusual and not Path(path).exists():
+    path = embedded_path(url)
+    if path is not None and not Path(path).exists():
         raise StoreURLError(
             "There is no such file: correct the path in the store's URL. Commands do not create stores; "
             "hb.create_tables() does.",
