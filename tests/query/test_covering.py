@@ -304,7 +304,7 @@ def test_the_version_is_read_from_the_row_where_another_program_has_more_columns
     other = hb.Session(atomic_bed.store)
     other.update(more(name="ann", state="new", note=""), owner="bob")
     with pytest.raises(
-        hb.SchemaMismatch, match="The registry does not know all columns of the model, so other"
+        hb.SchemaMismatch, match="The registry does not know all columns of the model"
     ) as refused:
         other.commit()
     assert refused.value.details["columns"] == ["d:owner"]

@@ -189,6 +189,7 @@ def test_a_default_reads_as_it_would_be_stored() -> None:
             session.add(Older(number=1, size=1))
         session = hb.Session(store)
         absent = session.get(Newer, number=1)
+        hb.create_tables(store, Newer)
         with hb.Session(store) as writing:
             writing.add(Newer(number=1, size=1))
         assert session.get(Newer, number=1) == absent == Newer(number=1, size=1, seen=NOON, made=NOON)

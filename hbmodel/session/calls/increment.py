@@ -68,6 +68,7 @@ def increment(
     cell = CounterCell(store, schema.table, row, counter.of.column, counter.of.name)
     while True:
         binding = bind(schema)
+        binding.check_registered()
         if binding.indexed or any(f.required for f in schema.columns) or schema.exists_column is not None:
             reader = RowDecoder.of(schema, binding.indexed, frozenset((counter.of.name,)), binding.adopting)
             (current,) = store.get(schema.table, [row], reader.columns)

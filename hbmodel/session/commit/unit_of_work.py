@@ -406,7 +406,8 @@ class UnitOfWork:
             if between is not None:
                 return between
         binding = current.binding = self._bind(current.schema)
-        binding.check_writable()
+        if not binding.writable:
+            binding.check_writable()
         able = self._view(current.schema).capabilities
         planner = row_planner(
             binding,

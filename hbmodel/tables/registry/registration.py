@@ -161,7 +161,8 @@ class Binding:
             write.
         rows: which rows of the table are live.
         states: the states of the declared indexes, by name.
-        unregistered: columns of the model that the registry does not know.
+        unregistered: columns of the model that the registry does not know. Unless other programs write the table, the
+            model may read but not write until they are registered.
         phase: how far the objects of the table have moved into another one, see `protocol.migration`.
         phase_since: when the phase was written to the registry, in ms by the clock of the registry's server.
         cells: the cells of the registry's row from which the binding was made.
@@ -208,20 +209,33 @@ class Binding:
         """Decodes whole objects."""
         return RowDecoder.of(self.schema, self.indexed, None, self.adopting)
 
-    def check_writable(self) -> None:
-        """Raises `IndexUnavailable` if a write would not update a live index.
-
-        Raises `SchemaMismatch` if a write would increase the version of a row without changing the verified entries
-        from which other programs read the row.
+    @cached_property
+    def writable(self) -> bool:
+        """Whether the registry knows everything that writes of the model would put, and the model declares every index
+        that they must maintain.
         """
-        if self.unregistered and self.schema.versioned and self.schema.covering:
+        return not self.unknown and (not self.unregistered or self.schema.external)
+
+    def check_registered(self) -> None:
+        """Raises `SchemaMismatch` if the model has columns that the registry does not know. If they were written,
+        another program could later declare them with another codec, and nothing would tell that rows have them.
+        """
+        if self.unregistered and not self.schema.external:
             raise SchemaMismatch(
-                "The registry does not know all columns of the model, so other programs would read outdated "
-                "versions from covering "
-                "indexes: call hb.create_tables() or hb.alter().",
+                "The registry does not know all columns of the model: call hb.create_tables() or hb.alter() before "
+                "the first write. Reads work until then.",
                 table=self.schema.table,
                 columns=list(self.unregistered),
             )
+
+    def check_writable(self) -> None:
+        """Refuses writes if the binding is not `writable`.
+
+        Raises:
+            SchemaMismatch: the model has columns that the registry does not know.
+            IndexUnavailable: a write would not update a live index.
+        """
+        self.check_registered()
         if self.unknown:
             raise IndexUnavailable(
                 "The table has a live index that the model does not declare: the model may read, but its writes "

@@ -20,8 +20,8 @@ from hbmodel.tables.roll.kept_line import ROLL_TIMES, RollTimes
 from hbmodel.tables.roll.writers_roll import WritersRoll
 
 UNWRITABLE = 1.0
-"""If the table has an index that the model does not declare, the binding is trusted for at most this many seconds. So
-after the index is dropped, writes are refused for at most this time.
+"""A binding that permits no writes is trusted for at most this many seconds. So writes are refused for at most this
+time after an index that the model does not declare is dropped, or after its new columns are registered.
 """
 
 READS = 3
@@ -74,7 +74,7 @@ class BindingCache:
         now = self._running()
         if (read := TRANSACTION.get()) is not None:
             return self._in_transaction(schema, registry, read)
-        if known is not None and now - known[1] < (self._unwritable if known[0].unknown else self._lease):
+        if known is not None and now - known[1] < (self._lease if known[0].writable else self._unwritable):
             return known[0]
         reads = 1
         while True:
@@ -108,11 +108,11 @@ class BindingCache:
         """
         line = roll.line(store, registry.table, registry_row(schema))
         known = self._bindings.get(schema)
-        if known is not None and known[0].unknown and self._running() - known[1] >= self._unwritable:
+        if known is not None and not known[0].writable and self._running() - known[1] >= self._unwritable:
             line.look(store)
         row, began = line.state(store)
         known, seen = self._bindings.get(schema), self._seen.get(schema)
-        if known is not None and seen is not None and seen[0] is known[0] and seen[1] is row and not known[0].unknown:
+        if known is not None and seen is not None and seen[0] is known[0] and seen[1] is row and known[0].writable:
             return known[0]
         same = known is not None and known[0].cells == ({} if row is None else cells_of(row))
         if known is not None and not same and known[1] > began:  # a reader has seen a later state
