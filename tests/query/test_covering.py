@@ -303,9 +303,7 @@ def test_the_version_is_read_from_the_row_where_another_program_has_more_columns
     assert session.query(fewer).where(fewer.state == "new").explain().covering == "verified"
     other = hb.Session(atomic_bed.store)
     other.update(more(name="ann", state="new", note=""), owner="bob")
-    with pytest.raises(
-        hb.SchemaMismatch, match="The registry does not know all columns of the model"
-    ) as refused:
+    with pytest.raises(hb.SchemaMismatch, match="The registry does not know all columns of the model") as refused:
         other.commit()
     assert refused.value.details["columns"] == ["d:owner"]
     other.discard()

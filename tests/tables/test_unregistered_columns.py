@@ -102,7 +102,8 @@ def test_every_write_waits_until_the_column_is_registered(kind: str, new: str) -
             before = cells_of(store, table)
             session = hb.Session(store)
             held = session.get(newer, user="ann", at=1)
-            assert held is not None and held.topic == "a"
+            assert held is not None
+            assert held.topic == "a"
             with pytest.raises(hb.SchemaMismatch, match=r"call hb\.create_tables\(\)") as refused:
                 written(session, write, newer, held)
             column = "e:n" if new == "family" else "d:n"

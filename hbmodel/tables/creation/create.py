@@ -25,7 +25,9 @@ from hbmodel.store.port import Store, check_store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.tables.adoption.sample_check import judge_sample
 from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
-from hbmodel.tables.creation.diff import UNDECLARED, Difference, compare_families, unbuilt
+from hbmodel.tables.creation.diff import compare_families
+from hbmodel.tables.creation.difference import Difference
+from hbmodel.tables.creation.entry_differences import UNDECLARED, unbuilt
 from hbmodel.tables.creation.existing_tables import (
     as_registered,
     is_external,

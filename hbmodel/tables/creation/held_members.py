@@ -17,11 +17,18 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import Get, Row
 from hbmodel.store.wide.folded import folded
 from hbmodel.store.wide.wide_rows import STRANGE, Unfolding
-from hbmodel.tables.creation.sampling import sample_rows
+from hbmodel.tables.creation.difference import Difference
+from hbmodel.tables.creation.sampling import SAMPLE, sample_rows
 from hbmodel.tables.creation.undeclared_columns import CELLS
 from hbmodel.tables.registry.entry_shape import entry_of
 from hbmodel.tables.registry.enum_members import MemberChange, member_changes
 from hbmodel.tables.registry.registration import Binding, Registration
+from hbmodel.tables.registry.registry_table import Registry
+
+_HELD_MEMBER = (
+    "reading such a row would raise DecodingError: write another member into all of these rows with a model that has "
+    "it, then repeat the call; or keep the member"
+)
 
 
 @frozen
@@ -38,6 +45,19 @@ class HeldMembers:
     objects: int
     held: Mapping[MemberChange, int]
     fields: Mapping[MemberChange, str]
+
+
+def members_in_use(store: Store, catalog: Registry, schema: TableSchema) -> Iterator[Difference]:
+    """The members of enumerations that the model does not have and that a sample of rows holds, so that the registry
+    must not forget them.
+    """
+    entry = catalog.read(schema) if {catalog.table, schema.table} <= set(store.tables()) else None
+    if entry is None:
+        return
+    found = held_members(store, schema, entry, SAMPLE)
+    for change, objects in found.held.items():
+        live = f"field {found.fields[change]} holds it in {objects} of {found.objects} sampled objects"
+        yield Difference(schema.table, "member", change.what, None, live, "refused", _HELD_MEMBER)
 
 
 def held_members(store: Store, schema: TableSchema, registration: Registration, count: int) -> HeldMembers:

@@ -12,6 +12,11 @@ from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row, Scan
 
+SAMPLE = 100
+"""How many rows of each table `diff` searches for columns that no model declares, for missing required columns, and for
+members of enumerations that the registry is to forget.
+"""
+
 PLACES = 20
 """The maximum number of scans that read one sample."""
 

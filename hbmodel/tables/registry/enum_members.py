@@ -30,6 +30,11 @@ class MemberChange:
     declared: bool
     code: str
 
+    @property
+    def what(self) -> str:
+        """The field and the member, for people."""
+        return f"{'' if self.place.startswith('key ') else 'column '}{self.place} member {self.member}"
+
 
 def member_changes(declared: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[MemberChange]:
     """The members that only the model's layout has, and those that only the registered layout has.

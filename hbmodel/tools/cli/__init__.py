@@ -19,7 +19,7 @@ from hbmodel.tools.cli.index import index as index_commands
 from hbmodel.tools.cli.infer import infer
 from hbmodel.tools.cli.key import key as key_commands
 from hbmodel.tools.cli.migrate import migrate as migrate_commands
-from hbmodel.tools.cli.one_line import one_line
+from hbmodel.tools.cli.output.one_line import one_line
 from hbmodel.tools.cli.registry import registry as registry_commands
 from hbmodel.tools.cli.rows import regions, row, scan
 from hbmodel.tools.cli.writers import writers as writers_command

@@ -12,8 +12,8 @@ from hbmodel.mapping.value_text import json_of_value
 from hbmodel.tables.creation.adopt import SAMPLE, Adoption
 from hbmodel.tables.creation.adopt import adopt as adopt_table
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
-from hbmodel.tools.cli.existing_store import connect_existing
-from hbmodel.tools.cli.named_model import load_model
+from hbmodel.tools.cli.arguments.existing_store import connect_existing
+from hbmodel.tools.cli.arguments.named_model import load_model
 
 
 @click.command()

@@ -13,7 +13,7 @@ import click
 from hbmodel.encoding.codecs.dictionary import numbers_as_names
 from hbmodel.tables.advice.byte_cost import ByteCost, byte_cost
 from hbmodel.tables.advice.sampled_objects import SAMPLE, sampled_objects
-from hbmodel.tools.cli.table_options import opened, table_options
+from hbmodel.tools.cli.arguments.table_options import opened, table_options
 
 
 @click.command()

@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from hbmodel.tables.creation.diff import SAMPLE, Difference
 from hbmodel.tables.creation.diff import diff as diff_tables
+from hbmodel.tables.creation.difference import Difference
+from hbmodel.tables.creation.sampling import SAMPLE
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
-from hbmodel.tools.cli.existing_store import connect_existing
-from hbmodel.tools.cli.named_model import find_model
+from hbmodel.tools.cli.arguments.existing_store import connect_existing
+from hbmodel.tools.cli.arguments.named_model import find_model
 
 
 @click.command()

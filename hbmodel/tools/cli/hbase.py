@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 
 from hbmodel.errors import LocalHBaseError
-from hbmodel.tools.cli.finite import FiniteRange
+from hbmodel.tools.cli.arguments.finite import FiniteRange
 
 if TYPE_CHECKING:
     from hbmodel.localhbase import Status

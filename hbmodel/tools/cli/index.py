@@ -21,12 +21,12 @@ from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, waiting
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
-from hbmodel.tools.cli.existing_store import connect_existing
-from hbmodel.tools.cli.finite import FiniteRange
-from hbmodel.tools.cli.named_model import load_model
-from hbmodel.tools.cli.one_line import one_line
-from hbmodel.tools.cli.table_options import known_keys
-from hbmodel.tools.cli.waits import told_once, waiting_text
+from hbmodel.tools.cli.arguments.existing_store import connect_existing
+from hbmodel.tools.cli.arguments.finite import FiniteRange
+from hbmodel.tools.cli.arguments.named_model import load_model
+from hbmodel.tools.cli.arguments.table_options import known_keys
+from hbmodel.tools.cli.output.one_line import one_line
+from hbmodel.tools.cli.output.waits import told_once, waiting_text
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 

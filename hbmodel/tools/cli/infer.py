@@ -10,7 +10,7 @@ import click
 from hbmodel.mapping.value_text import json_of_value
 from hbmodel.tables.adoption.infer import ROWS, InferredModel
 from hbmodel.tables.adoption.infer import infer as infer_model
-from hbmodel.tools.cli.existing_store import connect_existing
+from hbmodel.tools.cli.arguments.existing_store import connect_existing
 
 
 @click.command()

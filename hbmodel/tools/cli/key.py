@@ -11,8 +11,8 @@ from hbmodel.errors import HbmodelError, InvalidRequest, QueryError
 from hbmodel.mapping.value_text import json_of_value, text_of_value
 from hbmodel.store.key_text import readings, shell_text
 from hbmodel.tables.registry.table_from_registry import StoredKey, TableFromRegistry
-from hbmodel.tools.cli.conditions import key_fields
-from hbmodel.tools.cli.table_options import opened, table_options
+from hbmodel.tools.cli.arguments.conditions import key_fields
+from hbmodel.tools.cli.arguments.table_options import opened, table_options
 
 FORMS = ("auto", "hex", "shell")
 

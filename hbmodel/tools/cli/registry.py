@@ -11,8 +11,8 @@ import click
 from hbmodel.tables.forgotten import forget as forget_table
 from hbmodel.tables.forgotten import known
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
-from hbmodel.tools.cli.existing_store import connect_existing
-from hbmodel.tools.cli.printing import print_table
+from hbmodel.tools.cli.arguments.existing_store import connect_existing
+from hbmodel.tools.cli.output.printing import print_table
 
 Command = Callable[..., Any]
 

@@ -21,10 +21,10 @@ from hbmodel.query.ask.query import Query
 from hbmodel.session.session import Session
 from hbmodel.store.key_text import shell_text
 from hbmodel.tables.registry.table_from_registry import StoredKey, TableFromRegistry
-from hbmodel.tools.cli.conditions import are_fields, condition, key_fields
+from hbmodel.tools.cli.arguments.conditions import are_fields, condition, key_fields
+from hbmodel.tools.cli.arguments.table_options import opened, table_options
 from hbmodel.tools.cli.key import decoded, form_option
-from hbmodel.tools.cli.printing import print_objects, print_table
-from hbmodel.tools.cli.table_options import opened, table_options
+from hbmodel.tools.cli.output.printing import print_objects, print_table
 
 BOUNDS = ("start", "stop", "start key", "stop key")
 

@@ -9,9 +9,9 @@ import click
 
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.writers import table_writers
-from hbmodel.tools.cli.existing_store import connect_existing
+from hbmodel.tools.cli.arguments.existing_store import connect_existing
+from hbmodel.tools.cli.arguments.table_options import known_keys
 from hbmodel.tools.cli.index import common_options, times_of
-from hbmodel.tools.cli.table_options import known_keys
 
 _NONE = "No program is on the writers' roll of this table."
 _UNLISTED = "This store lists no programs, because a change of an index does not wait for them."

@@ -12,7 +12,7 @@ from hbmodel.store.port import Store
 from hbmodel.tables.ids.names import Names
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
 from hbmodel.tables.registry.table_from_registry import TableFromRegistry, unknown_table
-from hbmodel.tools.cli.existing_store import connect_existing
+from hbmodel.tools.cli.arguments.existing_store import connect_existing
 
 Command = Callable[..., Any]
 

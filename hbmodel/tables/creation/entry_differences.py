@@ -1,0 +1,217 @@
+"""Compares models with their entries in the registry: layouts, names, members of enumerations, and indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from hbmodel.errors import SchemaMismatch
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.store.port import Store
+from hbmodel.tables.creation.declared import DeclaredTable
+from hbmodel.tables.creation.difference import Difference
+from hbmodel.tables.creation.existing_tables import is_live
+from hbmodel.tables.creation.index_tables import check_index_tables
+from hbmodel.tables.registry.enum_members import member_changes
+from hbmodel.tables.registry.gone_tables import WHY_GONE, WHY_PRIMARY_GONE
+from hbmodel.tables.registry.registered_fields import (
+    SAFE,
+    field_renames,
+    layout_mismatches,
+    match_indexes,
+    moved_columns,
+    renamed_index,
+    same_entries,
+    specs_to_compare,
+    state_of_index,
+)
+from hbmodel.tables.registry.registration import ABSENT, READABLE, Registration
+from hbmodel.tables.registry.registry_table import Registry
+
+_NOT_BUILT = "registered as absent: its table is not created, and queries cannot use it until it is built"
+UNDECLARED = (
+    "the model does not declare this live index, so it may read but not write; hb.alter(..., drop=True) drops it"
+)
+_UNBUILT = (
+    "queries cannot use it: it was declared on an existing table and is not built; hb.indexes.build_index() builds it"
+)
+_SAME_BYTES = "its bytes stay the same"
+_SAME_ENTRIES = "its entries stay the same"
+_NEW_MEMBER = (
+    "programs whose enumeration lacks it cannot read rows that hold it, nor pages or scans with such rows "
+    "(DecodingError): "
+    "deploy it to all programs before one of them writes it"
+)
+_OLD_MEMBER = (
+    "this model cannot read rows that hold it (DecodingError): keep the member until no row holds it, then "
+    "hb.alter(..., drop=True) "
+    "removes it from the registry"
+)
+_REPLACES = (
+    "a new column: reads do not find the values that this field has in a column with another codec, which the model "
+    "does not declare:"
+)
+_SHARED = "two models share it, and one of them would lose it"
+_SHARED_FAMILY = (
+    "two models share it, and a delete of one would delete cells of the other: choose another family; models can share "
+    "a family if each had a kind= before it had rows"
+)
+_FORGET = (
+    "the registry knows another layout; if the model is right, hb.tables.forget(store, table, existing=True) removes "
+    "it, and the table stays as it is"
+)
+_MISREAD = "rows are stored in the live layout: a model with another layout would misread or misplace them"
+
+
+def compare_entry(
+    catalog: Registry, schema: TableSchema, entry: Registration | None, existing: Collection[str]
+) -> Iterator[Difference]:
+    """The differences between a model and its entry, without those of the indexes that the model declares."""
+    if entry is None:
+        known = sorted(
+            family.decode() for family in (catalog.families_of(schema.table) if catalog.table in existing else ())
+        )
+        why = f"the registry has models of this table with other families: {', '.join(known)}" if known else None
+        yield Difference(
+            schema.table,
+            "entry",
+            f"registry entry of family {schema.family.decode()}",
+            schema.layout_spec,
+            None,
+            why=why,
+        )
+        return
+    renames = field_renames(schema, entry.layout)
+    moved = moved_columns(schema, entry.layout)
+    hints, moved_places = {each.what: each.hint for each in moved}, {each.declared for each in moved}
+    for subject, declared, live in layout_mismatches(schema, entry.layout, SAFE):
+        why = hints.get(subject) or (
+            f"{_MISREAD}; if a field was renamed, say renamed_from=..."
+            if any(r.how == "ambiguous" for r in renames)
+            else _FORGET
+            if schema.external
+            else _MISREAD
+        )
+        why = why if schema.table in existing else WHY_GONE
+        yield Difference(schema.table, "layout", subject, declared, live, "refused", why)
+    for rename in renames:
+        if rename.how in SAFE:
+            yield Difference(schema.table, "rename", rename.what, rename.declared, rename.live, why=_SAME_BYTES)
+    yield from _compare_names(schema, entry)
+    known = entry.layout.get("columns", {})
+    for column, spec in schema.layout_spec["columns"].items():
+        if column not in known and column not in moved_places:
+            yield Difference(
+                schema.table, "column", f"column {column}", spec, None, why=_replaces(schema, spec["name"], known)
+            )
+    for change in member_changes(schema.layout_spec, entry.layout):
+        subject = change.what
+        if change.declared:
+            yield Difference(schema.table, "member", subject, change.member, None, why=_NEW_MEMBER)
+        else:
+            yield Difference(schema.table, "member", subject, None, "not declared", "left", _OLD_MEMBER)
+    for state in match_indexes(schema, entry).unknown:
+        why = UNDECLARED
+        yield Difference(schema.table, "index", f"index {state.name}", None, dict(state.spec), "left", why)
+
+
+def _replaces(schema: TableSchema, name: str, known: Mapping[str, Any]) -> str | None:
+    """What to know about a new column, if the registry has its field in another column that the model lacks."""
+    for column, spec in known.items():
+        if spec["name"] == name and column not in schema.layout_spec["columns"]:
+            return f"{_REPLACES} {column}"
+    return None
+
+
+def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Difference]:
+    """Differences for indexes that have other names in the registry, for ambiguous indexes, and for indexes whose names
+    belong to different indexes.
+    """
+    matched = match_indexes(schema, entry)
+    for name, state in sorted(matched.states.items()):
+        if renamed_index(schema.indexes[name], state) is not None and (
+            not is_live(state) or same_entries(schema.indexes[name], state)
+        ):
+            yield Difference(schema.table, "rename", "index", name, state.name, why=_SAME_ENTRIES)
+    for name in matched.ambiguous:
+        known = ", ".join(sorted(state.name for state in matched.unknown))
+        why = "several indexes have the same entries: say hb.index(..., renamed_from=...)"
+        yield Difference(schema.table, "index", f"index {name}", name, known, "refused", why)
+    for name, state in sorted(matched.taken.items()):
+        why = f"the name belongs to an index that is called {state.name} now: choose another"
+        yield Difference(schema.table, "index", f"index {name}", name, state.name, "refused", why)
+
+
+def conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]) -> Iterator[Difference]:
+    """Differences for what a model shares with another model, and that only one of them may have."""
+    if catalog.table not in existing:
+        return
+    try:
+        catalog.check_neighbours(schema)
+    except SchemaMismatch as error:
+        kind, shared = next(
+            (kind, error.details[kind]) for kind in ("family", "index", "primary") if kind in error.details
+        )
+        subject, live = (
+            ("table", f"an index table of {shared}") if kind == "primary" else (f"{kind} {shared}", "another model's")
+        )
+        why = _SHARED_FAMILY if kind == "family" else _SHARED
+        if (shared if kind == "primary" else schema.table) not in existing:
+            why = WHY_PRIMARY_GONE if kind == "primary" else WHY_GONE
+        yield Difference(schema.table, "layout", subject, shared, live, "refused", why)
+
+
+def unbuilt(schema: TableSchema, name: str) -> Difference:
+    """The difference for a declared index that is registered as absent."""
+    return Difference(schema.table, "index", f"index {name}", READABLE, ABSENT, "left", _UNBUILT)
+
+
+def other_entries(table: DeclaredTable, entry: Registration | None) -> Iterator[Difference]:
+    """A difference if the primary table does not exist, and the entries of the registered index differ from those of
+    the declared index.
+    """
+    index, schema = table.index, table.schemas[0]
+    state = None if entry is None or index is None else state_of_index(schema, entry, index.name)
+    if index is not None and state is not None and is_live(state) and not same_entries(index, state):
+        specs = specs_to_compare(index, state)
+        yield Difference(schema.table, "index", f"index {index.name}", *specs, "refused", WHY_GONE)
+
+
+def taken_index_table(
+    store: Store, catalog: Registry, table: DeclaredTable, existing: Collection[str]
+) -> Iterator[Difference]:
+    """A difference if another table has the name of an index table that is to be created."""
+    try:
+        check_index_tables(store, catalog, [table], existing)
+    except SchemaMismatch as error:
+        yield Difference(
+            table.name, "index", f"table of index {error.index}", table.name, "another table", "refused", error.message
+        )
+
+
+def compare_index(table: DeclaredTable, entry: Registration | None, existing: Collection[str]) -> Iterator[Difference]:
+    """The differences in one index of a live primary table."""
+    index, schema = table.index, table.schemas[0]
+    if index is None:
+        return
+    subject = f"index {index.name}"
+    state = None if entry is None else state_of_index(schema, entry, index.name)
+    if (
+        state is None
+        and entry is not None
+        and index.name in {*match_indexes(schema, entry).ambiguous, *match_indexes(schema, entry).taken}
+    ):
+        return
+    if state is None:
+        yield Difference(schema.table, "index", subject, dict(index.spec), None, why=_NOT_BUILT)
+    elif not same_entries(index, state):
+        if not is_live(state):
+            yield Difference(schema.table, "index", subject, dict(index.spec), dict(state.spec), why=_NOT_BUILT)
+        else:
+            why = "its entries are stored as the live index declares"
+            yield Difference(schema.table, "index", subject, *specs_to_compare(index, state), "refused", why)
+    elif not is_live(state):
+        yield unbuilt(schema, index.name)
+    if state is not None and is_live(state) and state.table not in existing:
+        why = "an empty one would hide every row: drop the primary table too, and load the objects again"
+        yield Difference(state.table, "index", f"table of index {index.name}", state.table, None, "refused", why)

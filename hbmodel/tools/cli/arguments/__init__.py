@@ -1,0 +1,1 @@
+"""What commands are given: stores, tables, models, conditions and numbers on the command line."""

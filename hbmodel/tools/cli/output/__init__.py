@@ -1,0 +1,1 @@
+"""What commands print: objects, errors and the programs that they wait for."""
