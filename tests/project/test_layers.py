@@ -72,7 +72,7 @@ FOLDERS: dict[str, dict[str, set[str]]] = {
         "migration": {"registry", "roll", "creation", "indexes"},
         "advice": set(),
     },
-    "tools.cli": {"output": set(), "arguments": {"output"}},
+    "tools.cli": {"output": set(), "arguments": set()},
 }
 """The folders of a room that has several: what each may know of the others."""
 
