@@ -116,6 +116,59 @@ def test_every_write_waits_until_the_column_is_registered(kind: str, new: str) -
             assert cells_of(store, table) != before, name
 
 
+@pytest.mark.parametrize(
+    ("new", "write"),
+    [
+        ("counter", lambda session, model, held: session.increment(held, model.new)),
+        ("map", lambda session, model, held: session.put_entries(held, model.new, {"a": 1})),
+        ("map", lambda session, model, held: session.remove_entries(held, model.new, ["a"])),
+    ],
+)
+def test_counters_and_maps_wait_too(new: str, write: Callable[[hb.Session, Any, Any], Any]) -> None:
+    older, newer = declare("unregistered"), declare("unregistered", new)
+    with fresh(older) as store:
+        with hb.Session(store) as session:
+            session.add(older(user="ann", at=1, topic="a"))
+        session = hb.Session(store)
+        held = session.get(newer, user="ann", at=1)
+        with pytest.raises(hb.SchemaMismatch):
+            written(session, write, newer, held)
+        session.discard()
+        hb.create_tables(store, newer)
+        written(hb.Session(store), write, newer, held)
+
+
+def add_to_group(session: hb.Session, model: Any, _: Any) -> None:
+    with session.group(model, user="ann") as group:
+        group.add(model(user="ann", at=5, topic="c"))
+
+
+@pytest.mark.parametrize("kind", ["versioned", "unique"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda session, model, held: session.add_all(model(user="ann", at=at, topic=f"b{at}") for at in (1, 2, 3)),
+        lambda session, model, held: (session.add(model(user="ann", at=2, topic="b")), session.delete(held)),
+        add_to_group,
+    ],
+)
+def test_objects_that_share_a_row_wait_too(kind: str, write: Callable[[hb.Session, Any, Any], Any]) -> None:
+    older, newer = (declare("unregistered", new, wide=True, hit=False, **KINDS[kind]) for new in (None, "column"))
+    with fresh(older) as store:
+        with hb.Session(store) as session:
+            session.add(older(user="ann", at=1, topic="a"))
+        before = cells_of(store, "unregistered")
+        session = hb.Session(store)
+        held = session.get(newer, user="ann", at=1)
+        with pytest.raises(hb.SchemaMismatch):
+            written(session, write, newer, held)
+        assert cells_of(store, "unregistered") == before
+        session.discard()
+        hb.create_tables(store, newer)
+        session = hb.Session(store)
+        written(session, write, newer, session.get(newer, user="ann", at=1))
+
+
 @EVERYWHERE
 def test_a_session_notices_within_a_second_that_a_column_was_registered(bed: Bed, lease_clock: LeaseClock) -> None:
     table = f"unregistered-{uuid4().hex[:10]}"
