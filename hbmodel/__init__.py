@@ -80,8 +80,8 @@ if TYPE_CHECKING:
     from hbmodel.store.port import Store
     from hbmodel.tables.advice.key_cost import describe
     from hbmodel.tables.alter import alter
+    from hbmodel.tables.creation.comparison.diff import diff
     from hbmodel.tables.creation.create import create_tables
-    from hbmodel.tables.creation.diff import diff
     from hbmodel.tables.creation.drop import drop_tables
     from hbmodel.tables.creation.split_strategies import ByBucket
 else:
@@ -127,7 +127,7 @@ else:
             "store.port": "Store",
             "tables.alter": "alter",
             "tables.creation.create": "create_tables",
-            "tables.creation.diff": "diff",
+            "tables.creation.comparison.diff": "diff",
             "tables.creation.drop": "drop_tables",
             "tables.creation.split_strategies": "ByBucket",
         },

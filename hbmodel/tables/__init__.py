@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from hbmodel.tables.adoption.infer import InferredField, InferredModel, infer
     from hbmodel.tables.alter import Alteration
     from hbmodel.tables.creation.adopt import Adoption, adopt
+    from hbmodel.tables.creation.comparison.difference import Diff, Difference
     from hbmodel.tables.creation.create import Creation, TableOutcome
-    from hbmodel.tables.creation.difference import Diff, Difference
     from hbmodel.tables.creation.region_check import RegionUse, check_regions
     from hbmodel.tables.creation.split_strategies import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
     from hbmodel.tables.forgotten import Forgotten, forget
@@ -26,7 +26,7 @@ else:
             "tables.alter": "Alteration",
             "tables.creation.adopt": "Adoption adopt",
             "tables.creation.create": "Creation TableOutcome",
-            "tables.creation.difference": "Diff Difference",
+            "tables.creation.comparison.difference": "Diff Difference",
             "tables.creation.region_check": "RegionUse check_regions",
             "tables.creation.split_strategies": "AtKeys ByBucket FromSample Hexadecimal Uniform split_keys",
             "tables.forgotten": "Forgotten forget",

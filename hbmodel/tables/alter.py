@@ -11,11 +11,11 @@ from hbmodel.errors import CapabilityError, FamilyExists, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store
 from hbmodel.store.values import FOREVER, Family
+from hbmodel.tables.creation.comparison.diff import REQUIRED, diff
+from hbmodel.tables.creation.comparison.difference import Diff, Difference
+from hbmodel.tables.creation.comparison.held_members import members_in_use
 from hbmodel.tables.creation.create import create_tables, shell_line
 from hbmodel.tables.creation.declared import SplitsOption
-from hbmodel.tables.creation.diff import REQUIRED, diff
-from hbmodel.tables.creation.difference import Diff, Difference
-from hbmodel.tables.creation.held_members import members_in_use
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids
 from hbmodel.tables.indexes.index_arguments import check_choices, check_work
 from hbmodel.tables.indexes.index_states import IndexStates

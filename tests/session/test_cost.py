@@ -120,7 +120,7 @@ FOUND = ResultRow(row=ROW, columns={column: ResultCell(value=value, timestamp=1)
 
 @pytest.mark.parametrize(
     ("work", "answer", "most"),
-    [(put, reply("mutateRow"), 125), (get, reply("getRowsWithColumns", success=[FOUND]), 56)],
+    [(put, reply("mutateRow"), 124), (get, reply("getRowsWithColumns", success=[FOUND]), 56)],
 )
 def test_a_call_of_one_row_runs_few_functions(work: Callable[[hb.Session], None], answer: bytes, most: int) -> None:
     with gateway(answer) as url, hb.connect(url) as store:

@@ -40,6 +40,13 @@ class Part:
     counted: bool
     immutable: bool
 
+    @property
+    def row_version(self) -> str:
+        """What has one version in a row: a family of versioned models; all models without versions are alike. A commit
+        cannot write objects with different row versions into one row.
+        """
+        return self.model.__name__[0] if self.versioned else ""
+
     def named(self, row: int, number: int) -> dict[str, Any]:
         """The key of an object; objects of all wide models, and one of each other model, share the row."""
         return {"r": f"r{row}", "k": number}
@@ -110,9 +117,8 @@ def tables(draw: st.DrawFn) -> list[Part]:
 
 def write(store: hb.Store, drawn: list[Part]) -> None:
     """Objects of all models, several in a row where they can share one; some are changed, moved and deleted."""
-    # A commit cannot write rows of two versions, nor versioned and other models into one row.
-    for versions in sorted({part.model.__name__[0] if part.versioned else "" for part in drawn}):
-        some = [part for part in drawn if (part.model.__name__[0] if part.versioned else "") == versions]
+    for row_version in sorted({part.row_version for part in drawn}):
+        some = [part for part in drawn if part.row_version == row_version]
         with hb.Session(store) as session:
             session.add_all(part.made(row, number) for part in some for row in range(2) for number in range(3))
     for part in drawn:

@@ -24,10 +24,10 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.tables.adoption.sample_check import judge_sample
+from hbmodel.tables.creation.comparison.diff import compare_families
+from hbmodel.tables.creation.comparison.difference import Difference
+from hbmodel.tables.creation.comparison.entry_differences import UNDECLARED, unbuilt
 from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
-from hbmodel.tables.creation.diff import compare_families
-from hbmodel.tables.creation.difference import Difference
-from hbmodel.tables.creation.entry_differences import UNDECLARED, unbuilt
 from hbmodel.tables.creation.existing_tables import (
     as_registered,
     is_external,

@@ -173,7 +173,7 @@ class Registry:
             unknown=tuple(sorted(state.name for state in matched.unknown)),
             rows=registration.rows,
             states={name: matched.states[name].state if name in matched.states else ABSENT for name in schema.indexes},
-            unregistered=sorted(set(schema.layout_spec["columns"]) - set(registration.layout["columns"])),
+            unregistered=sorted(schema.layout_spec["columns"].keys() - registration.layout["columns"].keys()),
             phase=phase,
             phase_since=0 if registration.move is None else registration.move.since,
             cells=registration.cells,

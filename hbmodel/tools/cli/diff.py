@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from hbmodel.tables.creation.diff import diff as diff_tables
-from hbmodel.tables.creation.difference import Difference
+from hbmodel.tables.creation.comparison.diff import diff as diff_tables
+from hbmodel.tables.creation.comparison.difference import Difference
 from hbmodel.tables.creation.sampling import SAMPLE
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
 from hbmodel.tools.cli.arguments.existing_store import connect_existing

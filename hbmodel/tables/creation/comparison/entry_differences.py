@@ -8,8 +8,8 @@ from typing import Any
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
+from hbmodel.tables.creation.comparison.difference import Difference
 from hbmodel.tables.creation.declared import DeclaredTable
-from hbmodel.tables.creation.difference import Difference
 from hbmodel.tables.creation.existing_tables import is_live
 from hbmodel.tables.creation.index_tables import check_index_tables
 from hbmodel.tables.registry.enum_members import member_changes

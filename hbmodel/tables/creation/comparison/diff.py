@@ -9,15 +9,17 @@ from hbmodel.errors import DeclarationError
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Family
-from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
-from hbmodel.tables.creation.difference import Diff, Difference, Effect
-from hbmodel.tables.creation.entry_differences import (
+from hbmodel.tables.creation.comparison.difference import Diff, Difference, Effect
+from hbmodel.tables.creation.comparison.entry_differences import (
     compare_entry,
     compare_index,
     conflicts,
     other_entries,
     taken_index_table,
 )
+from hbmodel.tables.creation.comparison.lacking_columns import lacking_columns
+from hbmodel.tables.creation.comparison.undeclared_columns import registered_others, unmapped_columns
+from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
 from hbmodel.tables.creation.existing_tables import (
     as_registered,
     is_external,
@@ -29,14 +31,10 @@ from hbmodel.tables.creation.existing_tables import (
     state_of,
     unregistered_index,
 )
-from hbmodel.tables.creation.lacking_columns import lacking_columns
 from hbmodel.tables.creation.sampling import SAMPLE
-from hbmodel.tables.creation.undeclared_columns import registered_others, unmapped_columns
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids, opentsdb_dictionaries
 from hbmodel.tables.ids.uid_check import uid_differences
-from hbmodel.tables.registry.registered_fields import (
-    moved_columns,
-)
+from hbmodel.tables.registry.registered_fields import moved_columns
 from hbmodel.tables.registry.registration import Registration
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 

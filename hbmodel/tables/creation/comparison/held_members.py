@@ -17,9 +17,9 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import Get, Row
 from hbmodel.store.wide.folded import folded
 from hbmodel.store.wide.wide_rows import STRANGE, Unfolding
-from hbmodel.tables.creation.difference import Difference
+from hbmodel.tables.creation.comparison.difference import Difference
+from hbmodel.tables.creation.comparison.undeclared_columns import CELLS
 from hbmodel.tables.creation.sampling import SAMPLE, sample_rows
-from hbmodel.tables.creation.undeclared_columns import CELLS
 from hbmodel.tables.registry.entry_shape import entry_of
 from hbmodel.tables.registry.enum_members import MemberChange, member_changes
 from hbmodel.tables.registry.registration import Binding, Registration
