@@ -41,7 +41,17 @@ watch_sessions()
 # The JVMs of HBase live for minutes: the second compiler takes half of their CPU time, and pays nothing back.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
-LONGEST = ("test_killed_processes.py", "test_soaks.py")
+LONGEST = (
+    "test_killed_processes.py",
+    "test_writers_roll.py",
+    "test_wide.py",
+    "test_gateway_cuts.py",
+    "test_crashes.py",
+    "test_examples.py",
+    "test_rekey_builds.py",
+    "test_soaks.py",
+)
+"""The modules that take more than a minute, the longest first."""
 
 
 MARKED = {"checker": pytest.mark.model}
@@ -62,7 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Tests that ask for HBase by name get the marker: a forgotten marker would start an HBase in the fast suite.
     """
-    items.sort(key=lambda item: item.path.name not in LONGEST)
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
     for item in items:
         for folder in MARKED.keys() & set(item.path.parent.parts):
             item.add_marker(MARKED[folder])

@@ -89,7 +89,7 @@ class TestRowChange(RowChangeConformance):
 
 
 class TestScan(ScanConformance):
-    many = 1000
+    many = 300
 
 
 class TestFilter(FilterConformance):

@@ -92,7 +92,7 @@ def test_a_row_that_was_put_is_not_put_again_beside(name: str, case: Drawn, capl
 @pytest.mark.lengthy
 @pytest.mark.parametrize("name", WORKS)
 def test_two_calls_leave_what_some_order_of_them_leaves_beside(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    check(name, drawn(name, 0, examples(8)), caplog)
+    check(name, drawn(name, 0, examples(5)), caplog)
 
 
 @pytest.mark.slow

@@ -264,6 +264,12 @@ def test_a_crash_between_marker_and_row_delete_leaves_a_deleted_row() -> None:
 # --- on a real HBase --------------------------------------------------------------------------------------------------
 
 
+def interruptions_on(bed: Bed, scenario: Scenario, modes: set[Mode]) -> list[tuple[int, Mode]]:
+    """The interruptions that a gateway is tried with: the two gateways take turns."""
+    found = interruptions(scenario, not bed.atomic, gated=False)
+    return [(at, mode) for at, mode in found if mode in modes][bed.atomic :: 2]
+
+
 @pytest.mark.parametrize(
     "name", ["batch", "add over a deleted row", "insert", "unindexed batch", "expiring row", "unindexed expiring row"]
 )
@@ -276,11 +282,7 @@ def test_a_crash_at_any_call_on_hbase(hbase_bed: Bed, name: str) -> None:
     hbase_bed.use(scenario.model)
     scenario.begin(hbase_bed.store)
     states = scenario.states(hbase_bed.store)
-    for at, mode in [
-        (at, mode)
-        for at, mode in interruptions(scenario, not hbase_bed.atomic, gated=False)
-        if mode in {"after", "second half"}
-    ]:
+    for at, mode in interruptions_on(hbase_bed, scenario, {"after", "second half"}):
         hbase_bed.use(scenario.model)
         scenario.begin(hbase_bed.store)
         with pytest.raises(Crash):
@@ -300,11 +302,7 @@ def test_a_failure_and_another_commit_on_hbase(hbase_bed: Bed, name: str) -> Non
     scenario.begin(hbase_bed.store)
     scenario.run(hb.Session(hbase_bed.store))
     after = objects(hbase_bed.store, scenario.model)
-    for at, mode in [
-        (at, mode)
-        for at, mode in interruptions(scenario, not hbase_bed.atomic, gated=False)
-        if mode in {"before", "first half"}
-    ]:
+    for at, mode in interruptions_on(hbase_bed, scenario, {"before", "first half"}):
         hbase_bed.use(scenario.model)
         scenario.begin(hbase_bed.store)
         session = hb.Session(FaultyStore(hbase_bed.store, at, mode))

@@ -25,7 +25,7 @@ def open_sockets() -> int:
     return len(psutil.Process().net_connections("tcp"))
 
 
-@pytest.mark.parametrize("seconds", [5, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [3, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("gateway", ["thrift1", "thrift2"])
 def test_threads_share_a_pool_whose_connections_are_cut_all_the_time(
     hbmodel_hbase: Any, gateway: str, seconds: float

@@ -34,7 +34,7 @@ def cases(of: Kind) -> list[Case]:
 
 
 def some(of: list[Case], seed: str) -> list[Case]:
-    return random.Random(seed).sample(of, min(len(of), examples(20)))
+    return random.Random(seed).sample(of, min(len(of), examples(12)))
 
 
 @pytest.mark.parametrize("distinct", [True, False], ids=["every request a later time", "a clock that stands still"])
@@ -88,7 +88,7 @@ def test_a_call_beside_one_that_is_interrupted(name: str, distinct: bool, limite
     stage = Stage.of_kind(KINDS[name], distinct=distinct, limited=limited)
     drawn = random.Random(f"{name} {distinct}")
     cases = interruptions(KINDS[name])
-    for number, case in enumerate(drawn.sample(cases, min(len(cases), examples(25)))):
+    for number, case in enumerate(drawn.sample(cases, min(len(cases), examples(14)))):
         _interrupted(stage, number, case)
 
 

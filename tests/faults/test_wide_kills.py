@@ -18,7 +18,7 @@ import hbmodel as hb
 from tests.faults.wide_writer import ROWS, Owner, Part, Versioned
 from tests.support.beds import ONE_GATEWAY, drop_left
 
-PROGRAMS = 8
+PROGRAMS = 4
 LENGTHS = [pytest.param(2.0, id="short"), pytest.param(60.0, id="long", marks=pytest.mark.slow)]
 
 

@@ -21,7 +21,7 @@ from hbmodel.tables.registry.registration import RowState
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.binding_cache import BindingCache
 from tests.support.beds import Bed, cells_of, drop_left, fresh, set_state
-from tests.support.examples import examples
+from tests.support.examples import examples, in_turn
 from tests.support.faulty import Call, RecordingStore
 
 HOUR = timedelta(hours=1)
@@ -243,8 +243,7 @@ def written_by_others(store: RecordingStore, kind: str, state: RowState) -> None
     check(table, early, NAMES, ["added", "again", "blank", "changed", *ends, "stays", "target"])
 
 
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "state"), in_turn([*KINDS], STATES))
 def test_a_session_that_knows_of_no_index_reads_what_is_there(kind: str, state: RowState) -> None:
     with fresh() as store:
         written_by_others(store, kind, state)
@@ -271,7 +270,7 @@ ADVANCES: Sequence[RowState] = ("marking", "mixed", "adopting", "indexed")
 @pytest.mark.lengthy
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_it_reads_what_is_there_whatever_is_written(kind: str, data: st.DataObject) -> None:
     """Writes under one state after the other, with a session that knows only the first state."""
     names, there = ["a", "b", "c"], set[str]()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
+from tests.support.examples import in_turn
 from tests.support.lease_clock import LeaseClock
 from tests.support.pauses import OPTIONS, TIMES, at_each_call
 
@@ -79,8 +80,7 @@ def check(store: hb.Store, model: Any, key: Mapping[str, str], *, index: bool = 
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "move"), in_turn([*KINDS], [*MOVES]))
 def test_an_index_is_built_between_two_calls(kind: str, move: str, lease_clock: LeaseClock) -> None:
     old, new = KINDS[kind]
 
@@ -102,8 +102,7 @@ def test_an_index_is_built_between_two_calls(kind: str, move: str, lease_clock: 
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "move"), in_turn([*KINDS], [*MOVES]))
 def test_an_object_is_put_under_the_old_key_after_an_index_is_built(
     kind: str, move: str, lease_clock: LeaseClock
 ) -> None:
@@ -138,8 +137,9 @@ def test_an_object_is_put_under_the_old_key_after_an_index_is_built(
         assert len(session.query(new).where(new.rank.in_([1, 2])).use_index("by_rank").all()) == 1 + len(put)
 
 
-@pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.endswith("second index")])
+@pytest.mark.parametrize(
+    ("kind", "move"), in_turn([kind for kind in KINDS if not kind.endswith("second index")], [*MOVES])
+)
 def test_an_index_is_dropped_between_two_calls(kind: str, move: str, lease_clock: LeaseClock) -> None:
     _, new = KINDS[kind]
 

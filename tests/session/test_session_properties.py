@@ -338,7 +338,7 @@ def test_queries_of_many_rows_on_hbase(hbase_bed: Bed) -> None:
             session.bulk_add(model(**values) for values in written for model in (PLAIN, HASHED, DRAWN))
     session = hb.Session(hbase_bed.store)
 
-    @settings(QUICK, max_examples=examples(6))
+    @settings(QUICK, max_examples=examples(4))
     @given(asking=askings)
     def example(asking: Asking) -> None:
         plain = check(session, PLAIN, written, asking)

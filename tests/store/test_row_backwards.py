@@ -146,7 +146,7 @@ def test_backwards_is_forwards_reversed_on_hbase(hbmodel_hbase: Any, gateway: st
         store.create_table("t", [Family(b"d")])
         rows = itertools.count()
 
-        @settings(max_examples=examples(16), deadline=None)
+        @settings(max_examples=examples(8), deadline=None)
         @given(drawn_rows)
         def check(drawn: Drawn) -> None:
             drawn.row = b"%d" % next(rows)

@@ -194,7 +194,7 @@ def test_several_repairs_and_purges_at_once_leave_what_writers_need(bed: Bed, de
     bed.store.put(f"{schema.table}.by_topic", [orphan(number) for number in range(20)])
     with running(*writers, *[mend] * 4) as errors:
         began = time.monotonic()
-        while not errors and time.monotonic() < began + 60 and (time.monotonic() < began + 4 or not any(purged)):
+        while not errors and time.monotonic() < began + 60 and (time.monotonic() < began + 2 or not any(purged)):
             time.sleep(0.05)
     assert not errors, errors
     assert not any(report.missing for report in mended), "a row lacked its entry"

@@ -60,7 +60,6 @@ CORRECTIONS: Mapping[str, Callable[[hb.Session, Any], object]] = {
 }
 
 
-@pytest.mark.every_store
 @pytest.mark.parametrize("wide", [False, True], ids=["tall", "wide"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("correction", CORRECTIONS)
