@@ -16,7 +16,7 @@ SWEEPS ?=
 VERSIONS ?=
 WHEELS ?= dist
 
-DEFAULT_SUITE := -n 6 --dist loadfile --no-loadscope-reorder -m "not slow and not repeated and not checked"
+DEFAULT_SUITE := -n 5 --dist loadfile --no-loadscope-reorder -m "not slow and not repeated and not checked"
 
 # The tests start many processes, and each would compile the library and the tests again.
 unexport PYTHONDONTWRITEBYTECODE

@@ -74,13 +74,14 @@ def cut(bed_and_url: tuple[Bed, str, str]) -> Iterator[Cut]:
 
 def faults_at(at: int, full: bool) -> Iterator[tuple[Fault, bool]]:
     """The faults to try at a request, each with whether it lasts: all, or one of them, which lasts at every second
-    request.
+    request that is tried.
     """
+    turn = at if full else at // 2
     for number, fault in enumerate(FAULTS):
         for lasting in (False, True):
-            if full or (number == (at // 2 + 3 * lasting) % len(FAULTS) and lasting == at % 2):
+            if full or (number == (turn // 2 + 3 * lasting) % len(FAULTS) and lasting == turn % 2):
                 yield fault, lasting
-    if full or at % 3 == 0:
+    if full or turn % 3 == 0:
         yield "gone", True
 
 
@@ -101,8 +102,11 @@ def try_one(
 
 
 def try_all(cut: Cut, model: type[Any], full: bool, attempt: Callable[[hb.Store, Fault], None]) -> None:
-    """Tries something with faults at every request of it: one after the other, or several at the same time."""
-    for at in count():
+    """Tries something with faults at its requests, one after the other: at every one, or at every second one of each
+    gateway, which take turns.
+    """
+    first, step = (0, 1) if full else (int(cut.bed.atomic), 2)
+    for at in count(first, step):
         fired = False
         for number, (fault, lasting) in enumerate(faults_at(at, full)):
             # a slow machine may be taken to be silent

@@ -94,7 +94,18 @@ REALLY = (
 )
 """The shapes that HBase is tried with too."""
 
-OTHERS = [pytest.param(kind, marks=pytest.mark.lengthy) for kind in ("limited", "embedded", "cut")]
+
+def others(number: int) -> list[Any]:
+    """The stores beside the one in memory, for the shape with this number: `limited` and `cut` take turns by
+    default.
+    """
+    turn = ("limited", "cut")[number % 2]
+    return [
+        pytest.param(kind, marks=pytest.mark.lengthy if kind == turn else pytest.mark.slow)
+        for kind in ("limited", "embedded", "cut")
+    ]
+
+
 LENGTHS = [pytest.param(False, id="short"), pytest.param(True, id="long", marks=pytest.mark.slow)]
 
 
@@ -273,7 +284,7 @@ def pages(query: Any, size: int) -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("bed", "shape"),
     paired(
-        *((("memory", *OTHERS), shape) for shape in SHAPES),
+        *((("memory", *others(number)), shape) for number, shape in enumerate(SHAPES)),
         *((HBASE, shape) for shape in REALLY),
     ),
     indirect=["bed"],
