@@ -1,4 +1,4 @@
-"""Find a Java runtime that suits HBase."""
+"""Finds a Java runtime that suits HBase."""
 
 from __future__ import annotations
 

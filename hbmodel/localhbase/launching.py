@@ -1,4 +1,4 @@
-"""Start the processes of a local HBase side by side, wait until they answer, and say why if one does not."""
+"""Starts the processes of a local HBase side by side, waits until they answer, and says why if one does not."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Launcher:
     timeout: float
 
     def start_anew(self, state: State, *, given: Mapping[str, int], before: Mapping[str, int]) -> None:
-        """Choose ports and start everything; if another program has taken a chosen port meanwhile, choose again.
+        """Chooses ports and starts everything; if another program takes a chosen port meanwhile, chooses again.
 
         Args:
             state: settings and owner; ports and processes are set here.
@@ -85,7 +85,7 @@ class Launcher:
                 before = {}
 
     def start_roles(self, state: State, roles: Sequence[str]) -> None:
-        """Start processes side by side, record each, and wait until all answer.
+        """Starts processes side by side, records each, and waits until all answer.
 
         Raises:
             LocalHBaseError: a process did not start; the others that were started here are ended, too.
@@ -103,7 +103,7 @@ class Launcher:
             raise
 
     def _start_watchdog(self, owner: Process, *, temporary: bool) -> Process:
-        """Start the process that stops this HBase when the owner is gone; it must run before the HBase starts."""
+        """Starts the process that stops this HBase when the owner is gone; it must run before the HBase starts."""
         module = [sys.executable, "-W", "ignore", "-m", "hbmodel.localhbase.watchdog"]
         arguments = [str(self.directory), str(owner.pid), repr(owner.created), *(["--temporary"] if temporary else [])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
@@ -163,7 +163,7 @@ class Launcher:
         )
 
     def _explain(self, role: str) -> None:
-        """Raise an error for a process that exited while it was starting, with the reason that its log gives."""
+        """Raises an error for a process that exited while it was starting, with the reason that its log gives."""
         log = log_file(self.directory, role)
         shown = log if log.exists() else output_file(self.directory, role)
         details = {"process": role, "log": str(shown), "last_error": last_trouble(self.directory, role)}
@@ -174,7 +174,7 @@ class Launcher:
         raise LocalHBaseError("HBase exited during its start; its log says why.", **details)
 
     def _clear(self) -> None:
-        """End all processes that a failed start began."""
+        """Ends all processes that a failed start began."""
         if state := read_state(self.directory):
             processes.end([*state.processes.values(), *processes.marked(configuration.mark(self.directory))], grace=0)
             write_state(self.directory, evolve(state, processes={}, owner=None))

@@ -93,7 +93,7 @@ class Pin:
 
 
 def parse(line: str) -> Pin:
-    """Read one line of a list, in the form that `str(pin)` gives."""
+    """Reads one line of a list, in the form that `str(pin)` gives."""
     sha256, size, coordinates = line.split()
     return Pin(sha256, int(size), *coordinates.split(":"))
 

@@ -1,4 +1,4 @@
-"""Choose TCP ports that are free on the loopback address."""
+"""Chooses TCP ports that are free on the loopback address."""
 
 from __future__ import annotations
 

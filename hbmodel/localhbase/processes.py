@@ -1,4 +1,4 @@
-"""Start processes that outlive this one, recognize them later, and end them.
+"""Starts processes that outlive this one, recognizes them later, and ends them.
 
 A process is identified by its id and the time at which it began, because the system may give the same id to a later
 process. A process that was started but never recorded is found by a mark on its command line.
@@ -103,7 +103,7 @@ def _is_ending(zombie: Any) -> bool:
 
 
 def spawn(command: Sequence[str], *, environment: Mapping[str, str], output: Path) -> Process:
-    """Start a program in a separate session: a hang-up or interrupt of this terminal does not reach it.
+    """Starts a program in a separate session: a hang-up or interrupt of this terminal does not reach it.
 
     Args:
         command: the program's path and its arguments.
@@ -154,7 +154,7 @@ def listens(process: Process, port: int) -> bool:
 
 
 def end(processes: Iterable[Process], *, grace: float, kill_timeout: float = KILL_TIMEOUT) -> None:
-    """End processes and wait until they are gone.
+    """Ends processes and waits until they are gone.
 
     Args:
         processes: the processes to end; those that have ended already are ignored.
@@ -174,7 +174,7 @@ def end(processes: Iterable[Process], *, grace: float, kill_timeout: float = KIL
 
 
 def _signal(processes: Iterable[Process], number: signal.Signals, *, timeout: float) -> list[Process]:
-    """Signal processes, wait, and return those that still run when the time is over."""
+    """Signals processes, waits, and returns those that still run when the time is over."""
     alive = list(processes)
     for process in alive:
         try:

@@ -20,7 +20,7 @@ Advance = Callable[[int], None]
 def download_progress(
     title: str, total: int, *, console: Console | None = None, shown: bool = True
 ) -> Iterator[Advance]:
-    """Show a download of `total` bytes while the block runs.
+    """Shows a download of `total` bytes while the block runs.
 
     Args:
         console: where to show it; standard error by default.

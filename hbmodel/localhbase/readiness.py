@@ -1,4 +1,4 @@
-"""Tell when a process of HBase is ready, and why it failed to start."""
+"""Tells when a process of HBase is ready, and why it failed to start."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ INTERVAL = 0.5
 
 
 def watch(directory: Path, owner: Process, *, temporary: bool) -> None:
-    """Wait until the owner is gone, then stop HBase.
+    """Waits until the owner is gone, then stops HBase.
 
     Args:
         temporary: delete the directory, too. Then no data has to be saved, so the processes are killed at once.
@@ -31,7 +31,7 @@ def watch(directory: Path, owner: Process, *, temporary: bool) -> None:
 
 
 def main() -> None:
-    """Read the command line and watch."""
+    """Reads the command line and watches."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("pid", type=int)

@@ -18,7 +18,7 @@ from hbmodel.mapping.version_cell import UNKNOWN
 
 @frozen(eq=False)
 class PutObject:
-    """Put a whole object (insert or overwrite).
+    """Puts a whole object (insert or overwrite).
 
     Attributes:
         row: its row key; under a random salt, with the drawn bucket.
@@ -58,7 +58,7 @@ class PutObject:
 
 @frozen(eq=False)
 class UpdateFields:
-    """Write some columns of a row that must exist; with a TTL (ms) the whole row gets a new lifetime.
+    """Writes some columns of a row that must exist; with a TTL (ms) the whole row gets a new lifetime.
 
     No other code may keep references to the values in `changes`, since they are encoded only when the row is known. The
     row of a versioned model must have the version `version`, where 0 stands for any version, and must satisfy
@@ -90,7 +90,7 @@ def under_condition(schema: TableSchema, write: UpdateFields) -> bool:
 
 @frozen(eq=False)
 class DeleteRow:
-    """Delete a row if it exists; version and condition as for an update."""
+    """Deletes a row if it exists; version and condition as for an update."""
 
     subject: Any
     row: bytes

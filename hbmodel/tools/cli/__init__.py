@@ -29,12 +29,12 @@ class OneLineErrors(click.Group):
     """A group whose commands report an error, of hbmodel or of the system, as one line, and end with exit status 1."""
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
-        """Read the arguments; some options, such as --help, print at once."""
+        """Reads the arguments; some options, such as --help, print at once."""
         with _one_line_errors():
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
+        """Runs a command."""
         with _one_line_errors():
             return super().invoke(ctx)
 

@@ -156,7 +156,7 @@ def status(ctx: click.Context, directory: Path | None, as_json: bool) -> None:
 
 
 def _show(status: Status) -> None:
-    """Print a status as text."""
+    """Prints a status as text."""
     click.echo(f"state      {status.state}")
     click.echo(f"version    {status.version or 'of the distribution that HBASE_HOME named'}")
     for name, value in (("thrift1", status.url), ("thrift2", status.thrift2_url)):
