@@ -6,16 +6,16 @@ state reads the lines, and waits only for the programs whose writes may still fo
 
 The following rules are easy to get wrong, and writes are lost if one of them is broken:
 
-- A lease begins, or is extended, with a put of the line, and then a read of the registry after the put was answered or
-  the line was found.
+- A lease begins, or is extended, with a put of the line. Once the put was answered or the line was found, the registry
+  is read.
 - A lease counts from before the put was sent, on a clock that never jumps and continues while the machine sleeps.
 - A line is put under the condition that the roll still has the line that the program knows. If the answer is lost, the
   line is read.
 - An id is used once. A program whose line is gone continues under another id.
 - A line names the oldest state on which a call in progress relies. The line is put again when that call is answered.
 - A call whose outcome is unknown is listed in the line, once the line names a later state than the one that the call
-relies on, for as long as the call may still land. - A line is put at rest, or deleted, only when no call is in progress
-and no more calls can begin.
+  relies on, for as long as the call may still land.
+- A line is put at rest, or deleted, only when no call is in progress and no more calls can begin.
 
 The idea comes from F1, where each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change in
 F1, 2013), and TiDB, whose servers report the version of the schema that they have loaded.
