@@ -21,6 +21,11 @@ def written_columns(layout: Mapping[str, Any]) -> set[str]:
     return {column for column, spec in layout["columns"].items() if spec["kind"] == "column"}
 
 
+def registered_families(layout: Mapping[str, Any]) -> set[bytes]:
+    """The column families of all columns of a layout, counters and map columns included."""
+    return {column.encode("latin-1").partition(b":")[0] for column in layout["columns"]}
+
+
 def matched_states(schema: TableSchema, registration: Registration) -> Mapping[str, IndexState]:
     """The registered indexes, by their names in the model; raises `SchemaMismatch` if a match is ambiguous."""
     matched = match_indexes(schema, registration)

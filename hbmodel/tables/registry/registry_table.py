@@ -16,6 +16,7 @@ from attrs import frozen
 
 from hbmodel.errors import DeclarationError, SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.wider_schema import with_families
 from hbmodel.protocol.clock import wall_time
 from hbmodel.protocol.relocation.migration import DONE
 from hbmodel.store.port import Store
@@ -42,6 +43,7 @@ from hbmodel.tables.registry.registry_cells import (
     first_rows,
     index_state,
     matched_states,
+    registered_families,
     row_state,
     shown,
     written_columns,
@@ -165,6 +167,9 @@ class Registry:
         live = {name: state for name, state in matched.states.items() if state.state != ABSENT}
         declared, known = written_columns(schema.layout_spec), written_columns(registration.layout)
         complete = known <= declared and not matched.unknown
+        unregistered = sorted(schema.layout_spec["columns"].keys() - registration.layout["columns"].keys())
+        if not schema.external:  # its deletes take its own columns alone
+            schema = with_families(schema, registered_families(registration.layout))
         written = tuple(as_live(index, live[name], complete) for name, index in schema.indexes.items() if name in live)
         return Binding(
             schema=schema,
@@ -173,7 +178,7 @@ class Registry:
             unknown=tuple(sorted(state.name for state in matched.unknown)),
             rows=registration.rows,
             states={name: matched.states[name].state if name in matched.states else ABSENT for name in schema.indexes},
-            unregistered=sorted(schema.layout_spec["columns"].keys() - registration.layout["columns"].keys()),
+            unregistered=unregistered,
             phase=phase,
             phase_since=0 if registration.move is None else registration.move.since,
             cells=registration.cells,
@@ -427,8 +432,7 @@ class Registry:
         for row in self._rows_of(table):
             place = RegistryKey.of_row(table, row.row)
             other = self._parse(place, row)
-            columns = () if other is None else other.layout["columns"]
-            families |= {place.family, *(column.encode("latin-1").partition(b":")[0] for column in columns)}
+            families |= {place.family, *(() if other is None else registered_families(other.layout))}
         return families
 
     def _rows_of(self, table: str) -> Iterator[Row]:

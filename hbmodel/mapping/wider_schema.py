@@ -1,0 +1,46 @@
+"""A schema with the column families of newer programs, which deletes and moves of rows must not leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from functools import cached_property, lru_cache
+
+import attrs
+from attrs import frozen
+
+from hbmodel.mapping.schema import TableSchema
+
+KEPT = 100
+"""The maximum number of schemas that are remembered, so that code is generated for them once."""
+
+
+@frozen(eq=False)
+class WiderSchema(TableSchema):
+    """The schema of a model that lacks columns of newer programs in other families.
+
+    A delete takes all cells of the object's row in these families too, and a move takes them along. Otherwise a deleted
+    value would appear again in the next object with this key.
+
+    Attributes:
+        every_family: the families of the model and of the newer programs, sorted.
+    """
+
+    every_family: tuple[bytes, ...] = ()
+
+    @cached_property
+    def family_names(self) -> Sequence[bytes]:
+        """The families of the model and of the newer programs, sorted."""
+        return self.every_family
+
+
+@lru_cache(KEPT)
+def _widened(schema: TableSchema, every_family: tuple[bytes, ...]) -> WiderSchema:
+    declared = {each.name: getattr(schema, each.name) for each in attrs.fields(TableSchema) if each.init}
+    return WiderSchema(**declared, every_family=every_family)
+
+
+def with_families(schema: TableSchema, families: Set[bytes]) -> TableSchema:
+    """The schema with these families too; the schema itself if it has them."""
+    if families <= set(schema.family_names):
+        return schema
+    return _widened(schema, tuple(sorted({*schema.family_names, *families})))
