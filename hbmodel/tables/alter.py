@@ -16,6 +16,7 @@ from hbmodel.tables.creation.comparison.difference import Diff, Difference
 from hbmodel.tables.creation.comparison.held_members import members_in_use
 from hbmodel.tables.creation.create import create_tables, shell_line
 from hbmodel.tables.creation.declared import SplitsOption
+from hbmodel.tables.creation.replaced_tables import replaced_tables
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids
 from hbmodel.tables.indexes.index_arguments import check_choices, check_work
 from hbmodel.tables.indexes.index_states import IndexStates
@@ -110,7 +111,8 @@ def alter(
     catalog = Registry(store, registry)
     if drop:
         _check_members(store, catalog, schemas)
-    changes = _family_changes(differences, {schema.table for schema in schemas})
+    replaced = replaced_tables(store, [*schemas], catalog)
+    changes = _family_changes(differences, {schema.table for schema in (*schemas, *replaced)})
     if changes and not store.capabilities.alter:
         lines = [
             shell_line(store.add_family if change.added else store.modify_family, change.table, change.family)
@@ -127,10 +129,10 @@ def alter(
             _add(store, change)
         else:
             store.modify_family(change.table, change.family)
-    for schema in schemas:
+    for schema in (*replaced, *schemas):
         catalog.rename_fields(schema)
-        if drop:
-            catalog.keep_members(schema)
+    for schema in schemas if drop else ():
+        catalog.keep_members(schema)
     dropped = (
         [table for schema in schemas for table in _drop_undeclared(store, catalog, schema, times, progress)]
         if drop

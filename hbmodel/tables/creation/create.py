@@ -39,6 +39,7 @@ from hbmodel.tables.creation.existing_tables import (
 )
 from hbmodel.tables.creation.index_tables import check_index_table, check_index_tables
 from hbmodel.tables.creation.region_check import unreachable_regions
+from hbmodel.tables.creation.replaced_tables import replaced_tables
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids, opentsdb_dictionaries
 from hbmodel.tables.ids.uid_check import FAMILIES, check_uid_table_exists, check_uids
 from hbmodel.tables.registry.gone_tables import naming_gone_tables
@@ -124,6 +125,9 @@ def create_tables(
     options of an existing table differ, they are not changed, but reported in the result and to the logger `hbmodel`.
     `alter` changes them. Regions of a new table that can hold no key are reported in the same way.
 
+    If a model replaces another one, and its objects are not all in the new table yet, new columns are registered for
+    both tables, as in `diff` and `alter`.
+
     Args:
         store: the store to create them in.
         models: the models whose tables are created; sequences and dictionaries may also be given. The tables of
@@ -165,9 +169,14 @@ def planned(
     if not models:
         raise DeclarationError("Give the models whose tables are to be created: create_tables(store, Model).")
     named, ids = models_and_ids(models)
+    schemas = [schema_of(model) for model in named]
     groups = [
-        plan_tables([schema_of(model) for model in some], at, catalog.table)
-        for some, at in ((ids, None), (named, splits))
+        plan_tables(some, at, catalog.table)
+        for some, at in (
+            (list(map(schema_of, ids)), None),
+            (replaced_tables(store, schemas, catalog), None),
+            (schemas, splits),
+        )
         if some
     ]
     check_names([table for tables in groups for table in tables], catalog.table)

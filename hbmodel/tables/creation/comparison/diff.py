@@ -31,6 +31,7 @@ from hbmodel.tables.creation.existing_tables import (
     state_of,
     unregistered_index,
 )
+from hbmodel.tables.creation.replaced_tables import replaced_tables
 from hbmodel.tables.creation.sampling import SAMPLE
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids, opentsdb_dictionaries
 from hbmodel.tables.ids.uid_check import uid_differences
@@ -99,15 +100,18 @@ def diff(
             found=repr(sample),
         )
     named, ids = models_and_ids(models)
+    schemas, catalog = [schema_of(model) for model in named], Registry(store, registry)
     planned = [
-        plan_tables([schema_of(model) for model in some], at, registry)
-        for some, at in ((named, splits), (ids, None))
+        plan_tables(some, at, registry)
+        for some, at in (
+            (schemas, splits),
+            (replaced_tables(store, schemas, catalog), None),
+            (list(map(schema_of, ids)), None),
+        )
         if some
     ]
     check_names([table for some in planned for table in some], registry)
-    differences = [
-        difference for some in planned for difference in _differences(store, some, Registry(store, registry), sample)
-    ]
+    differences = [difference for some in planned for difference in _differences(store, some, catalog, sample)]
     differences += _uid_differences(store, models)
     return Diff(tuple(difference for at, difference in enumerate(differences) if difference not in differences[:at]))
 

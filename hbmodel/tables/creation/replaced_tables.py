@@ -1,0 +1,35 @@
+"""Finds the tables that models replace and that still hold their objects, because a migration has not ended."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.relocation.migration import DONE
+from hbmodel.store.port import Store
+from hbmodel.tables.registry.registry_table import Registry, registry_row
+
+
+def replaced_tables(store: Store, schemas: Sequence[TableSchema], catalog: Registry) -> list[TableSchema]:
+    """The earlier layouts of models whose objects are not all in the new table yet.
+
+    Sessions write such objects in the earlier table, too. So it needs every family of the model, and its registry entry
+    must list every column. A layout is left out if its table is gone or not registered, or if its own model is among
+    the given ones.
+    """
+    earlier = [schema.replaces for schema in schemas if schema.replaces is not None]
+    if not earlier:
+        return []
+    existing, given = set(store.tables()), set(map(registry_row, schemas))
+    return [
+        schema
+        for schema in dict.fromkeys(earlier)
+        if registry_row(schema) not in given and _holds_objects(schema, catalog, existing)
+    ]
+
+
+def _holds_objects(schema: TableSchema, catalog: Registry, existing: Collection[str]) -> bool:
+    if schema.table not in existing or catalog.table not in existing:
+        return False
+    entry = catalog.read(schema)
+    return entry is not None and (entry.move is None or entry.move.phase != DONE)
