@@ -50,8 +50,15 @@ LONGEST = (
     "test_examples.py",
     "test_rekey_builds.py",
     "test_soaks.py",
+    "test_indexes.py",
+    "test_index_concurrency.py",
+    "test_migrate.py",
+    "test_phase_waits.py",
+    "test_forgotten.py",
+    "test_copied_tables.py",
+    "test_rows.py",
 )
-"""The modules that take more than a minute, the longest first."""
+"""The modules that take long, the longest first, and those of the last folders that wait for HBase or for leases."""
 
 
 MARKED = {"checker": pytest.mark.model}

@@ -1,4 +1,4 @@
-"""Eight programs prepend rows to one prefix, and one of them is killed: no key is given twice, no row is lost, and
+"""Programs prepend rows to one prefix, and one of them is killed: no key is given twice, no row is lost, and
 there is no other gap.
 """
 
@@ -16,7 +16,7 @@ import hbmodel as hb
 from tests.faults.prepender import STACK, Entry
 from tests.support.beds import ONE_GATEWAY, drop_left
 
-PROGRAMS = 8
+PROGRAMS = 4
 COUNTS = [pytest.param(8, id="few"), pytest.param(1_000, id="many", marks=pytest.mark.slow)]
 
 

@@ -97,13 +97,12 @@ def test_flights_says_which_package_is_missing(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-STORES = ("memory", "file", *ONE_GATEWAY)
 MOST_STORES = ("memory", pytest.param("file", marks=pytest.mark.slow), *ONE_GATEWAY)
 FEW_STORES = (*MOST_STORES[:3], pytest.param("thrift2", marks=[pytest.mark.hbase, pytest.mark.slow]))
 """By default the store in memory, where a program prints the same on all, and asks HBase for nothing of its own."""
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=MOST_STORES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Every kind of store; on HBase the tables have names of their own."""
     if request.param in {"memory", "file"}:

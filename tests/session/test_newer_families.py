@@ -12,6 +12,7 @@ import pytest
 
 import hbmodel as hb
 from tests.support.beds import HBASE, Bed, cells_of, drop_left, fresh
+from tests.support.examples import in_turn
 
 NEW: Mapping[str, tuple[Any, Any]] = {
     "column": (hb.Column[int], hb.column("n", default=7, family="e")),
@@ -104,9 +105,8 @@ def deleted_and_added(store: hb.Store, table: str, kind: str, new: str, delete: 
 
 
 @pytest.mark.parametrize("insert", [False, True], ids=["add", "insert"])
-@pytest.mark.parametrize("delete", DELETES)
+@pytest.mark.parametrize(("kind", "delete"), in_turn([*KINDS], [*DELETES]))
 @pytest.mark.parametrize("new", NEW)
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_deleted_value_does_not_appear_in_the_next_object(kind: str, new: str, delete: str, insert: bool) -> None:
     with fresh() as store:
         deleted_and_added(store, "newer", kind, new, delete, insert=insert)

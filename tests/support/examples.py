@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-SHARE = float(os.environ.get("HBMODEL_TEST_EXAMPLES", "0.4"))
+SHARE = float(os.environ.get("HBMODEL_TEST_EXAMPLES", "0.35"))
 """The share of the examples; `make test-fast` and `make test-all` set it."""
 
 

@@ -188,7 +188,7 @@ def test_several_repairs_and_purges_at_once_leave_what_writers_need(bed: Bed, de
 
     session = open_session(bed.store)
     for change in (session.add, session.delete):
-        for own, number in ((own, number) for own in range(2) for number in range(12, 200)):
+        for own, number in ((own, number) for own in range(2) for number in range(12, 100)):
             change(model(name=f"w{own}-{number:03}", topic="t0"))
         session.commit()
     bed.store.put(f"{schema.table}.by_topic", [orphan(number) for number in range(20)])

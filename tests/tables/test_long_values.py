@@ -12,6 +12,7 @@ import pytest
 
 import hbmodel as hb
 from tests.support.beds import HBASE, Bed, fresh
+from tests.support.examples import in_turn
 from tests.tables.test_indexes import TIMES
 
 LONG = "x" * 40_000
@@ -61,8 +62,7 @@ CORRECTIONS: Mapping[str, Callable[[hb.Session, Any], object]] = {
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["tall", "wide"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize(("kind", "correction"), in_turn([*KINDS], [*CORRECTIONS]))
 @pytest.mark.parametrize("bed", ["memory", "embedded"], indirect=True)
 def test_a_value_that_is_too_long_for_a_new_index(bed: Bed, kind: str, wide: bool, correction: str) -> None:
     run(bed.store, kind, wide, correction)

@@ -9,6 +9,7 @@ import pytest
 
 import hbmodel as hb
 from tests.support.beds import fresh
+from tests.support.examples import in_turn
 
 QUICK = hb.indexes.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
 
@@ -82,8 +83,7 @@ def check(store: hb.Store, model: Any, default: int | None) -> None:
 
 
 @pytest.mark.parametrize("moving", [False, True], ids=["before", "while they move"])
-@pytest.mark.parametrize("new", NEW)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "new"), in_turn([*KINDS], [*NEW]))
 @pytest.mark.parametrize("back", [False, True], ids=["to the end", "and back"])
 def test_a_new_column_is_registered_in_both_tables(kind: str, new: str, moving: bool, back: bool) -> None:
     models = Models(kind, new)

@@ -211,7 +211,7 @@ def quick(url: str) -> GatewayStore:
 
 @pytest.mark.hbase
 @pytest.mark.parametrize("pool", [1, 2])
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(cut=st.integers(0, 3_000))
 def test_a_connection_that_breaks_anywhere_costs_no_row(store: GatewayStore, url: str, cut: int, pool: int) -> None:
     repeated: list[None] = []
