@@ -152,3 +152,44 @@ def test_the_splits_of_a_model_are_not_those_of_the_table_that_it_replaces() -> 
         assert len(store.regions("by_time")) == 4
         assert not hb.diff(store, models.moved_with, splits=splits)
         assert not hb.diff(store, models.moved_with, splits=hb.tables.Uniform(4))
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["in the old table", "in the new table"])
+@pytest.mark.parametrize("new", NEW)
+def test_an_older_program_writes_while_objects_with_new_columns_move(new: str, moved: bool) -> None:
+    models = Models("versioned", new)
+    with fresh(models.old) as store:
+        with hb.Session(store) as session:
+            session.add_all(models.old(user=user, at=1, topic="a") for user in "xyz")
+        move = hb.migration.migrate(store, models.moved, times=QUICK)
+        move.start()
+        hb.alter(store, models.moved_with)
+        newer, older = hb.Session(store), hb.Session(store)
+        if moved:
+            newer.update_key(models.moved_with, user="x", at=1, new=8)
+        newer.add(models.moved_with(user="new", at=2, topic="b", new=9))
+        newer.add(models.moved_with(user="gone", at=2, topic="b", new=5))
+        newer.commit()
+        if not moved:
+            older.update_key(models.moved, user="x", at=1, topic="b")
+            older.commit()
+            newer.update_key(models.moved_with, user="x", at=1, new=8)
+            newer.commit()
+        older.update_key(models.moved, user="x", at=1, topic="c")
+        older.delete_key(models.moved, user="gone", at=2)
+        older.commit()
+        older.add(models.moved(user="gone", at=2, topic="d"))
+        older.commit()
+        move.start()
+        move.cut_over()
+        default = NEW[new][1].default
+        found = {
+            each.user: (each.topic, each.new) for each in hb.Session(store).query(models.moved_with).allow_full_scan()
+        }
+        assert found == {
+            "gone": ("d", default),
+            "new": ("b", 9),
+            "x": ("c", 8),
+            "y": ("a", default),
+            "z": ("a", default),
+        }
