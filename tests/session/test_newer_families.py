@@ -167,3 +167,23 @@ def test_an_external_model_deletes_its_own_columns_alone() -> None:
         old.delete_key(older, user="x")
         old.commit()
         assert [*cells_of(store, "newer")[b"x"]] == [b"e:n"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_family_that_was_deleted_stops_no_write(kind: str) -> None:
+    """The registry still lists the columns that it had."""
+    older, newer = declare("newer", **KINDS[kind]), declare("newer", "column", **KINDS[kind])
+    with fresh(newer) as store:
+        assert {family.name for family in store.families("newer")} == {b"d", b"e"}
+        store.delete_table("newer")
+        store.create_table("newer", [hb.store.Family(b"d")])
+        session = hb.Session(store)
+        for topic in ("a", "b"):
+            session.add(older(user="x", topic=topic))
+            session.commit()
+            session.update_key(older, user="x", rank=3)
+            session.commit()
+            assert session.get(older, user="x").topic == topic
+            session.delete_key(older, user="x")
+            session.commit()
+            assert session.get(older, user="x") is None

@@ -168,8 +168,7 @@ class Registry:
         declared, known = written_columns(schema.layout_spec), written_columns(registration.layout)
         complete = known <= declared and not matched.unknown
         unregistered = sorted(schema.layout_spec["columns"].keys() - registration.layout["columns"].keys())
-        if not schema.external:  # its deletes take its own columns alone
-            schema = with_families(schema, registered_families(registration.layout))
+        schema = self._with_newer_families(schema, registration)
         written = tuple(as_live(index, live[name], complete) for name, index in schema.indexes.items() if name in live)
         return Binding(
             schema=schema,
@@ -183,6 +182,19 @@ class Registry:
             phase_since=0 if registration.move is None else registration.move.since,
             cells=registration.cells,
         )
+
+    def _with_newer_families(self, schema: TableSchema, registration: Registration) -> TableSchema:
+        """The schema with the families in which newer programs have columns, as far as the table has them: the registry
+        also lists columns that no model declares any more, and their family may have been deleted.
+        """
+        newer = registered_families(registration.layout) - set(schema.family_names)
+        if not newer or schema.external:  # deletes of an external model take its own columns alone
+            return schema
+        try:
+            there = {family.name for family in self._store.families(schema.table)}
+        except TableNotFound:
+            return schema
+        return with_families(schema, newer & there)
 
     def _bind_replaced(self, schema: TableSchema) -> Binding:
         """The binding of a replaced model that is not registered, because its table was dropped or never created."""
