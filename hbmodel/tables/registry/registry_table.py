@@ -304,7 +304,7 @@ class Registry:
             if other is None:
                 continue
             place = RegistryKey.of_row(schema.table, row.row)
-            taken = {place.family, *(c.encode("latin-1").partition(b":")[0] for c in other.layout["columns"])}
+            taken = {place.family, *registered_families(other.layout)}
             if schema.kind and place.kind:  # the kinds differ, so the objects in a family can be distinguished
                 taken = set()
                 if place.family == schema.family and bool(other.layout.get("version")) != schema.versioned:
