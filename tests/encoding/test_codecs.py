@@ -383,3 +383,8 @@ def test_column_codecs_have_no_part_form(codec: c.Codec[Any]) -> None:
         codec.encode_part([1])
     with pytest.raises(DeclarationError):
         codec.decode_part(b"[1]", 0)
+
+
+def test_the_prefix_of_values_that_are_never_empty_is_that_of_their_codec() -> None:
+    assert c.NonEmpty(c.Text).raw_prefix("ab") == c.Text.raw_prefix("ab") == b"ab"
+    assert c.NonEmpty(c.Bytes).raw_prefix(b"a") == b"a"
