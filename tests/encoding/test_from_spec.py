@@ -70,5 +70,31 @@ def test_a_codec_of_another_program_can_be_compared_and_kept_in_sets() -> None:
     assert len({one, same, other}) == 2
 
 
+@pytest.mark.parametrize("bits", [True, False, 7, 0, -64, 64.0, 1 << 40, "64", None, [], {}])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"codec": "float"},
+        {"codec": "int", "signed": True},
+        {"codec": "java_int"},
+        {"codec": "java_float"},
+        {"codec": "java_time", "unit": "ms", "signed": False},
+        {"codec": "ordered_int"},
+        {"codec": "ordered_float"},
+        {"codec": "phoenix_unsigned"},
+        {"codec": "phoenix_float"},
+    ],
+    ids=lambda spec: spec["codec"],
+)
+def test_a_description_with_another_number_of_bits_is_unknown(spec: dict[str, Any], bits: Any) -> None:
+    assert isinstance(codec_of({**spec, "bits": bits}), UnknownCodec)
+
+
+@pytest.mark.parametrize("codec", ["float", "phoenix_float"])
+def test_floats_have_32_or_64_bits(codec: str) -> None:
+    assert isinstance(codec_of({"codec": codec, "bits": 16}), UnknownCodec)
+    assert codec_of({"codec": codec, "bits": 64}).decode(bytes.fromhex("c000000000000000")) is not None
+
+
 def test_a_description_with_something_else_in_place_of_a_number_is_unknown() -> None:
     assert isinstance(codec_of({"codec": "int", "bits": 64, "signed": {"x": 1}}), UnknownCodec)

@@ -14,6 +14,7 @@ from hbmodel.encoding.codecs.ieee import (
     declared_nan,
     exact_float,
     exact_single,
+    float_bits,
     is_negative_zero,
     nan_without_order,
     number_in_order,
@@ -121,4 +122,4 @@ Float64 = FloatCodec()
 Float32 = FloatCodec(32)
 
 DEFAULTS: DefaultCodecs = {float: Float64}
-SPECS: SpecReaders = {"float": lambda spec, codec_of: FloatCodec(spec["bits"])}
+SPECS: SpecReaders = {"float": lambda spec, codec_of: FloatCodec(float_bits(spec["bits"]))}

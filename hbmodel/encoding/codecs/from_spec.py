@@ -9,6 +9,7 @@ from typing import Any
 from attrs import field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec
+from hbmodel.encoding.codecs.integers import BITS
 from hbmodel.encoding.codecs.library import READERS
 from hbmodel.encoding.codecs.text import to_bytes
 from hbmodel.errors import DeclarationError
@@ -48,6 +49,8 @@ def codec_of(spec: Spec) -> Codec[Any]:
     If the described codec is not in this library, the result is an `UnknownCodec`.
     """
     read = READERS.get(spec.get("codec", ""))
+    if type(bits := spec.get("bits", 64)) is not int or bits not in BITS:
+        read = None  # the description is damaged: some codecs would notice this only with the first value
     try:
         codec = None if read is None else read(spec, codec_of)
         hash(codec)  # if a description has lists or objects in place of numbers, the codec may not be hashable

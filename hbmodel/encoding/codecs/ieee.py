@@ -91,6 +91,13 @@ def nan_without_order() -> EncodingError:
     return EncodingError("NaN has no order: use == or in_ to find the rows that hold it.")
 
 
+def float_bits(bits: int) -> int:
+    """The number of bits in the description of a codec; raises KeyError unless it is 32 or 64."""
+    if bits not in IEEE:
+        raise KeyError(bits)
+    return bits
+
+
 def word_in_order(number: float, bits: int) -> int:
     """The bits of a number as an unsigned integer. All bits are flipped if the number is negative, otherwise only the
     sign bit is flipped. These words sort as the numbers do, and NaN sorts above all numbers.

@@ -10,7 +10,7 @@ from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, SpecReaders, declared_width, wrong_width
 from hbmodel.encoding.codecs.decimal_digits import number_of_pairs, pairs_of, stripped_digits
-from hbmodel.encoding.codecs.ieee import FloatsOfJava
+from hbmodel.encoding.codecs.ieee import FloatsOfJava, float_bits
 from hbmodel.encoding.codecs.integers import UNSIGNED, floor_integer, integer, out_of_range
 from hbmodel.encoding.codecs.number_text import Delimited, delimited_end
 from hbmodel.encoding.codecs.text import to_utf8
@@ -269,7 +269,7 @@ UnsignedTimestamp = PhoenixTimestampCodec(signed=False)
 
 SPECS: SpecReaders = {
     "phoenix_unsigned": lambda spec, codec_of: UnsignedCodec(spec["bits"]),
-    "phoenix_float": lambda spec, codec_of: PhoenixFloatCodec(spec["bits"]),
+    "phoenix_float": lambda spec, codec_of: PhoenixFloatCodec(float_bits(spec["bits"])),
     "phoenix_decimal": lambda spec, codec_of: PhoenixDecimal,
     "phoenix_timestamp": lambda spec, codec_of: PhoenixTimestampCodec(signed=spec["signed"]),
     "phoenix_char": lambda spec, codec_of: Char(spec["width"]),
