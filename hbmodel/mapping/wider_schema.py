@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import attrs
 from attrs import frozen
 
 from hbmodel.mapping.schema import TableSchema
-
-KEPT = 100
-"""The maximum number of schemas that are remembered, so that code is generated for them once."""
 
 
 @frozen(eq=False)
@@ -33,14 +30,15 @@ class WiderSchema(TableSchema):
         return self.every_family
 
 
-@lru_cache(KEPT)
-def _widened(schema: TableSchema, every_family: tuple[bytes, ...]) -> WiderSchema:
-    declared = {each.name: getattr(schema, each.name) for each in attrs.fields(TableSchema) if each.init}
-    return WiderSchema(**declared, every_family=every_family)
-
-
 def with_families(schema: TableSchema, families: Set[bytes]) -> TableSchema:
-    """The schema with these families too; the schema itself if it has them."""
-    if families <= set(schema.family_names):
+    """The schema with these families too; the schema itself if it has them. It is made once, and with it the code that
+    is generated for it.
+    """
+    every_family = tuple(sorted({*schema.family_names, *families}))
+    if every_family == schema.family_names:
         return schema
-    return _widened(schema, tuple(sorted({*schema.family_names, *families})))
+    known: WiderSchema | None = schema.compiled.get(every_family)
+    if known is not None:
+        return known
+    declared = {each.name: getattr(schema, each.name) for each in attrs.fields(TableSchema) if each.init}
+    return schema.keep(every_family, WiderSchema(**declared, every_family=every_family))

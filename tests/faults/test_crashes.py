@@ -269,7 +269,7 @@ def interruptions_on(bed: Bed, scenario: Scenario, modes: set[Mode]) -> list[tup
     """The interruptions that a gateway is tried with: by default the two gateways take turns."""
     found = interruptions(scenario, not bed.atomic, gated=False)
     chosen = [(at, mode) for at, mode in found if mode in modes]
-    return chosen if SHARE >= 1 else chosen[bed.atomic :: 2]
+    return chosen if SHARE >= 1 else chosen[int(bed.atomic) :: 2]
 
 
 @pytest.mark.parametrize(

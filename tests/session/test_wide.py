@@ -96,9 +96,7 @@ REALLY = (
 
 
 def others(number: int) -> list[Any]:
-    """The stores beside the one in memory, for the shape with this number: `limited` and `cut` take turns by
-    default.
-    """
+    """The other stores on which a shape is tried. By default this is `limited` for one shape and `cut` for the next."""
     turn = ("limited", "cut")[number % 2]
     return [
         pytest.param(kind, marks=pytest.mark.lengthy if kind == turn else pytest.mark.slow)

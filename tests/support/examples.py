@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -23,10 +24,10 @@ def in_turn(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
     The default suite runs each value with one of the other parameter's, in turn, so that each value of both is there;
     `make test-all` runs all pairs.
     """
-    count = max(len(first), len(second))
-    chosen = {(at % len(first), at % len(second)) for at in range(count)}
+    turns = range(max(len(first), len(second)))
+    chosen = {(turn % len(first), turn % len(second)) for turn in turns}
+    places = itertools.product(range(len(first)), range(len(second)))
     return [
-        pytest.param(one, other, marks=() if (at, beside) in chosen else pytest.mark.slow)
-        for at, one in enumerate(first)
-        for beside, other in enumerate(second)
+        pytest.param(first[row], second[column], marks=() if (row, column) in chosen else pytest.mark.slow)
+        for row, column in places
     ]

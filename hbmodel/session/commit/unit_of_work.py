@@ -406,7 +406,7 @@ class UnitOfWork:
             if between is not None:
                 return between
         binding = current.binding = self._bind(current.schema)
-        if not binding.writable:  # derived once for a binding, while the check runs anew in each commit
+        if not binding.writable:  # cached in the binding, so it is faster than the check
             binding.check_writable()
         able = self._view(current.schema).capabilities
         planner = row_planner(
