@@ -16,7 +16,7 @@ from hbmodel.tables.creation.comparison.difference import Diff, Difference
 from hbmodel.tables.creation.comparison.held_members import members_in_use
 from hbmodel.tables.creation.create import create_tables, shell_line
 from hbmodel.tables.creation.declared import SplitsOption
-from hbmodel.tables.creation.replaced_tables import replaced_tables
+from hbmodel.tables.creation.planned_tables import replaced_tables
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids
 from hbmodel.tables.indexes.index_arguments import check_choices, check_work
 from hbmodel.tables.indexes.index_states import IndexStates

@@ -20,14 +20,14 @@ from hbmodel.errors import (
     TableExists,
     TableNotFound,
 )
-from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.tables.adoption.sample_check import judge_sample
 from hbmodel.tables.creation.comparison.diff import compare_families
 from hbmodel.tables.creation.comparison.difference import Difference
 from hbmodel.tables.creation.comparison.entry_differences import UNDECLARED, unbuilt
-from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
+from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption
 from hbmodel.tables.creation.existing_tables import (
     as_registered,
     is_external,
@@ -38,9 +38,9 @@ from hbmodel.tables.creation.existing_tables import (
     unregistered_index,
 )
 from hbmodel.tables.creation.index_tables import check_index_table, check_index_tables
+from hbmodel.tables.creation.planned_tables import planned_tables
 from hbmodel.tables.creation.region_check import unreachable_regions
-from hbmodel.tables.creation.replaced_tables import replaced_tables
-from hbmodel.tables.ids.id_tables import Declared, models_and_ids, opentsdb_dictionaries
+from hbmodel.tables.ids.id_tables import Declared, opentsdb_dictionaries
 from hbmodel.tables.ids.uid_check import FAMILIES, check_uid_table_exists, check_uids
 from hbmodel.tables.registry.gone_tables import naming_gone_tables
 from hbmodel.tables.registry.registered_fields import check_layout
@@ -168,18 +168,7 @@ def planned(
     """Plans what to create and register; raises the errors of `create_tables`, and changes nothing."""
     if not models:
         raise DeclarationError("Give the models whose tables are to be created: create_tables(store, Model).")
-    named, ids = models_and_ids(models)
-    schemas = [schema_of(model) for model in named]
-    groups = [
-        plan_tables(some, at, catalog.table)
-        for some, at in (
-            (list(map(schema_of, ids)), None),
-            (replaced_tables(store, schemas, catalog), None),
-            (schemas, splits),
-        )
-        if some
-    ]
-    check_names([table for tables in groups for table in tables], catalog.table)
+    groups = planned_tables(store, models, splits, catalog)
     _check_uids(store, models, create_external=create_external)
     return [Plan.of(store, tables, catalog, create_external) for tables in groups]
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from hbmodel.errors import DeclarationError
-from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Family
 from hbmodel.tables.creation.comparison.difference import Diff, Difference, Effect
@@ -19,7 +19,7 @@ from hbmodel.tables.creation.comparison.entry_differences import (
 )
 from hbmodel.tables.creation.comparison.lacking_columns import lacking_columns
 from hbmodel.tables.creation.comparison.undeclared_columns import registered_others, unmapped_columns
-from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
+from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption
 from hbmodel.tables.creation.existing_tables import (
     as_registered,
     is_external,
@@ -31,9 +31,9 @@ from hbmodel.tables.creation.existing_tables import (
     state_of,
     unregistered_index,
 )
-from hbmodel.tables.creation.replaced_tables import replaced_tables
+from hbmodel.tables.creation.planned_tables import planned_tables
 from hbmodel.tables.creation.sampling import SAMPLE
-from hbmodel.tables.ids.id_tables import Declared, models_and_ids, opentsdb_dictionaries
+from hbmodel.tables.ids.id_tables import Declared, opentsdb_dictionaries
 from hbmodel.tables.ids.uid_check import uid_differences
 from hbmodel.tables.registry.registered_fields import moved_columns
 from hbmodel.tables.registry.registration import Registration
@@ -99,18 +99,8 @@ def diff(
             "sample must be a whole number of at least 0: the number of rows to search in each table.",
             found=repr(sample),
         )
-    named, ids = models_and_ids(models)
-    schemas, catalog = [schema_of(model) for model in named], Registry(store, registry)
-    planned = [
-        plan_tables(some, at, registry)
-        for some, at in (
-            (schemas, splits),
-            (replaced_tables(store, schemas, catalog), None),
-            (list(map(schema_of, ids)), None),
-        )
-        if some
-    ]
-    check_names([table for some in planned for table in some], registry)
+    catalog = Registry(store, registry)
+    planned = planned_tables(store, models, splits, catalog)
     differences = [difference for some in planned for difference in _differences(store, some, catalog, sample)]
     differences += _uid_differences(store, models)
     return Diff(tuple(difference for at, difference in enumerate(differences) if difference not in differences[:at]))

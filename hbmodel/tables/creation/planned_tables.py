@@ -1,13 +1,31 @@
-"""Finds the tables that models replace and that still hold their objects, because a migration has not ended."""
+"""Plans the tables that the given models and ids need, and those that the models replace while objects move."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.relocation.migration import DONE
 from hbmodel.store.port import Store
+from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
+from hbmodel.tables.ids.id_tables import Declared, models_and_ids
 from hbmodel.tables.registry.registry_table import Registry, registry_row
+
+
+def planned_tables(
+    store: Store, declared: Sequence[Declared], splits: SplitsOption, catalog: Registry
+) -> list[list[DeclaredTable]]:
+    """The tables of ids, the tables that models replace, and the tables of the models, as far as there are any. Raises
+    the errors of `plan_tables`, and changes nothing.
+    """
+    models, ids = (list(map(schema_of, some)) for some in models_and_ids(declared))
+    groups = [
+        plan_tables(schemas, at, catalog.table)
+        for schemas, at in ((ids, None), (replaced_tables(store, models, catalog), None), (models, splits))
+        if schemas
+    ]
+    check_names([table for tables in groups for table in tables], catalog.table)
+    return groups
 
 
 def replaced_tables(store: Store, schemas: Sequence[TableSchema], catalog: Registry) -> list[TableSchema]:
