@@ -135,8 +135,8 @@ def test_a_broken_entry_is_told_by_its_field(session: hb.Session) -> None:
     index = hb.schema.schema_of(Person).indexes["by_name"]
     (batches,) = session.store.scan(index.table, [Scan()])
     entry = next(iter(next(iter(batches))))
-    cells = {column: cell.value for column, cell in entry.columns.items()}
-    session.store.put(index.table, [hb.store.Put(entry.row, {**cells, b"d:n": b"\xff"})])
+    later = entry.columns[b"d:n"].timestamp + 1
+    session.store.put(index.table, [hb.store.Put(entry.row, {b"d:n": b"\xff"}, timestamp=later)])
     with pytest.raises(hb.DecodingError, match="UTF-8") as caught:
         found(session, Person.name.in_(NAMES), covered=True)
     assert caught.value.field == "name"

@@ -582,7 +582,9 @@ def test_an_id_without_a_name_is_unreadable(model: Any) -> None:
         table, unknown = schema_of(model).table, (999).to_bytes(4, "big")
         if model is Named:
             row = hb.row_key(Named, number=1)
-            store.put(table, [Put(row, {b"d:t": unknown})])
+            (own,) = store.get(table, [row])
+            assert own is not None
+            store.put(table, [Put(row, {b"d:t": unknown}, timestamp=own.columns[b"d:t"].timestamp + 1)])
         else:
             row = unknown + (1).to_bytes(4, "big")
             store.put(table, [Put(row, {b"d:s": bytes(8)})])
