@@ -5,7 +5,6 @@ moves it.
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -25,6 +24,7 @@ from tests.support.beds import Bed, cells_of, fresh
 from tests.support.examples import examples
 from tests.support.faulty import Call, Crash, FaultyStore, RecordingStore, failures_of, is_repetition
 from tests.support.slow_machines import lives_for
+from tests.support.waiting import wait_until
 
 QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -358,8 +358,12 @@ def test_a_row_ends_when_it_would_have(model: Any) -> None:
     session.update(moved, size=2)
     session.commit()
     assert cells_of(store, table)[b"b"][end][:8] == before[end][:8]
-    time.sleep(1)
-    assert all(not cells or cells[b"d:_l"][:1] == b"\0" for cells in _without_stamps(store, table).values())
+
+    def has_ended() -> bool:
+        rows = _without_stamps(store, table).values()
+        return all(not cells or cells.get(b"d:_l", b"")[:1] == b"\0" for cells in rows)
+
+    wait_until(has_ended)
     with pytest.raises(hb.RowNotFound, match="There is no row with this key to move"):
         session.rekey(moved, name="c")
 

@@ -831,13 +831,14 @@ def test_claims_are_checked_and_repaired(bed: Bed) -> None:
     session.commit()
     session.update(session.get(two.after, name="c"), note="other")
     session.commit()
-    claims = [row for row, cells in cells_of(bed.store, table).items() if b"d:_u" in cells]
+    (batches,) = bed.store.scan(table, [Scan()])
+    claims = {row.row: row.columns[b"d:_u"] for batch in batches for row in batch if b"d:_u" in row.columns}
     assert len(claims) == 4
     lost, stray = (
         next(row for row in claims if b"na" in row),
         next(row for row in claims if b"nb" in row).replace(b"nb", b"no"),
     )
-    bed.store.delete(table, [Delete(lost)])
+    bed.store.delete(table, [Delete(lost, timestamp=claims[lost].timestamp)])
     now = Registry(bed.store).server_time()
     bed.store.put(table, [Put(stray, {b"d:_u": CLAIMED + b"crashed!" + b"a"}, now - 5_000)])
     time.sleep(TIMES.grace + 0.1)

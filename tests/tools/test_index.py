@@ -305,8 +305,11 @@ def test_a_sample_of_clustered_rows_says_no_time_for_the_whole_table(
 
 def test_a_command_is_repeated(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
+    short_sleep = time.sleep
 
     def sleep(seconds: float) -> None:
+        if seconds < 1:  # of a store, which waits for its clock
+            return short_sleep(seconds)
         slept.append(seconds)
         if len(slept) == 3:
             raise KeyboardInterrupt
