@@ -60,6 +60,11 @@ test-stress: $(STAMP)  ## the default suite, or FILES, TIMES times beside STRESS
 	$(BIN)/python -m tests.stress --times $(TIMES) $(if $(STRESS),--busy $(STRESS)) $(if $(SEED),--seed $(SEED)) -- \
 		$(DEFAULT_SUITE) $(FILES) $(PYTEST_ARGS)
 
+test-machines: $(STAMP)  ## the fast suite, or FILES, as on machines with a slow disk, with a clock ahead of the store's, and without garbage collection
+	for machine in slow-disk clocks-apart no-collection; do \
+		$(MAKE) test-fast PYTEST_ARGS="-p tests.stress.machines --machine $$machine $(FILES) $(PYTEST_ARGS)" || failed=1; \
+	done; exit $${failed:-0}
+
 test-versions: $(STAMP)  ## the tests of a real HBase on each version of HBase, or on VERSIONS; renews the tables of what hbmodel works with
 	$(BIN)/python -m tests.versions $(foreach version,$(VERSIONS),--version $(version))
 

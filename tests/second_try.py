@@ -1,5 +1,7 @@
-"""Runs `make test`, then each test that failed once more, alone: `python -m tests.second_try FILE` lists in FILE those
-that pass then.
+"""Runs a suite, then each test that failed once more, alone: `python -m tests.second_try FILE TARGET` runs
+`make TARGET`, and adds to FILE the tests that pass then.
+
+Further arguments go to make as well. The tests run alone in the Python that runs this module.
 
 Some tests fail by chance on a busy machine. A test that passes alone does not fail the run, but it is named, so that it
 is not considered sound. A run that broke in another way is not tried again, nor is a run with many failures. Exit
@@ -22,8 +24,7 @@ RECORD = Path("build/outcomes.json")
 
 def main() -> None:
     listed = Path(sys.argv[1])
-    listed.unlink(missing_ok=True)
-    first = outcomes_of(["make", "test", f"PYTEST_ARGS={shlex.join(recorded_in(RECORD))}"], RECORD)
+    first = outcomes_of(["make", *sys.argv[2:], f"PYTEST_ARGS={shlex.join(recorded_in(RECORD))}"], RECORD)
     if first is None or not first.is_whole:
         sys.exit("The tests did not run to their end; there is no second try.")
     if len(first.failed) > MOST:
@@ -31,7 +32,8 @@ def main() -> None:
     passed = [node_id for node_id in first.failed if passes_alone(node_id)]
     if passed:
         listed.parent.mkdir(parents=True, exist_ok=True)
-        listed.write_text("".join(f"{node_id}\n" for node_id in passed), encoding="utf-8")
+        with listed.open("a", encoding="utf-8") as file:
+            file.writelines(f"{node_id}\n" for node_id in passed)
     if failed := [node_id for node_id in first.failed if node_id not in passed]:
         sys.exit("\n".join(("failed alone too", *failed)))
 

@@ -148,11 +148,32 @@ def test_what_passes_alone_fails_nothing_and_is_named(checkout: Checkout) -> Non
     assert lines[-len(named) :] == checkout.listed.read_text(encoding="utf-8").splitlines() == second_tries(lines)
 
 
+PASSES_ALONE = "import os\ndef test():\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\n"
+
+OTHER_PYTHONS = f"""
+%/.installed:
+	mkdir -p $(VENV)/bin && cp .venv/bin/python $(VENV)/bin/ && touch $@
+test-fast:
+	{sys.executable} -m pytest -n 1 --dist loadfile $(PYTEST_ARGS)
+test-pythons:
+	.ci/test-pythons
+"""
+
+
+def test_tests_of_another_python_are_tried_again_too(checkout: Checkout) -> None:
+    checkout.write(".ci/test-pythons", (ROOT / ".ci/test-pythons").read_text(), mode=0o755)
+    checkout.write("Makefile", MAKEFILE.replace(" test-pythons", "") + OTHER_PYTHONS)
+    checkout.write("checks/test_by_chance.py", PASSES_ALONE)
+    status, lines = checkout.run()
+    assert status == 0, lines
+    pythons = [line for line in lines if line.startswith("Python 3.") and ": /" in line]
+    assert pythons
+    assert second_tries(lines) == lines[-1 - len(pythons) :] == ["checks/test_by_chance.py::test"] * (1 + len(pythons))
+
+
 @pytest.mark.parametrize("fails", ["test", "docs"])
 def test_what_passes_alone_is_named_although_something_fails(checkout: Checkout, fails: str) -> None:
-    checkout.write(
-        "checks/test_by_chance.py", "import os\ndef test():\n    assert 'PYTEST_XDIST_WORKER' not in os.environ\n"
-    )
+    checkout.write("checks/test_by_chance.py", PASSES_ALONE)
     checkout.write("checks/test_wrong.py", f"import os\ndef test():\n    assert {fails == 'docs'}\n")
     if fails == "docs":
         checkout.write("Makefile", MAKEFILE.replace("docs test-pythons", "test-pythons") + "docs:\n\tfalse\n")

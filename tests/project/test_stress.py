@@ -1,5 +1,5 @@
 """`make test-stress` runs tests several times while other processes keep the machine busy, in random orders, and counts
-how often each fails.
+how often each fails; `make test-machines` runs them as on other machines.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from typing import Any
 import psutil
 import pytest
 
+import hbmodel as hb
+from hbmodel.protocol.clock import ServerClock, SharedOffset, wall_time
+from hbmodel.store import Family
+from tests.stress import machines
 from tests.stress.__main__ import failures
 from tests.stress.file_order import pytest_collection_modifyitems
 from tests.support.outcomes import Outcomes
@@ -152,3 +156,25 @@ def test_busy_processes_end_with_the_one_that_started_them(killed: bool) -> None
         process.stdin.close()
         assert process.stdout.read() == b""  # which returns when the last process that has this pipe has ended
     assert (process.returncode == 0) != killed
+
+
+def test_a_slow_disk_makes_some_calls_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(machines, "_sleep", waits.append)
+    machines.slow_disk(monkeypatch)
+    with hb.connect("memory:") as store:
+        store.create_table("t", [Family(b"d")])
+        for _ in range(100):
+            assert store.get("t", [b"r"]) == [None]
+    assert 20 < len(waits) < 180
+    assert max(waits) == 0.06
+    assert min(waits) < 0.003
+
+
+def test_clocks_apart_are_those_of_the_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    machines.clocks_apart(monkeypatch)
+    for shared, offset in [(SharedOffset(), machines.AHEAD), (SharedOffset(lambda: 5), 0)]:
+        shared.hear(5, 5, 5)
+        ServerClock(wall_time, lambda: True, shared=shared).now()
+        assert shared.latest is not None
+        assert shared.latest.value == offset
