@@ -119,6 +119,7 @@ class Launcher:
             (conf / "hbase-site.xml").write_text(configuration.site_xml(properties), "utf-8")
             (conf / "log4j.properties").write_text(configuration.LOG4J_PROPERTIES, "utf-8")
             (conf / "log4j2.properties").write_text(configuration.LOG4J2_PROPERTIES, "utf-8")
+            (conf / "hadoop-metrics2-hbase.properties").write_text(configuration.METRICS_PROPERTIES, "utf-8")
             # The log must contain only this run, because it shows whether the server is ready.
             if log.exists():
                 log.replace(log.with_name(f"{log.name}.1"))

@@ -90,6 +90,7 @@ def test_a_second_start_changes_nothing(fake: Path) -> None:
     assert lifecycle.status(fake) == first
 
 
+@pytest.mark.lengthy
 def test_a_directory_keeps_the_version_that_wrote_it(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HBASE_HOME", raising=False)
     started = lifecycle.start(fake, settings=Settings(gateways=("thrift1",), version="2.4.17"))
@@ -123,6 +124,7 @@ def test_a_version_that_cannot_be_had_is_refused_before_anything_starts(fake: Pa
     assert not fake.exists()
 
 
+@pytest.mark.lengthy
 def test_one_object_is_started_once(fake: Path) -> None:
     with (
         LocalHBase(fake) as hbase,
@@ -139,6 +141,7 @@ def test_without_a_directory_for_temporary_files_one_must_be_named(
         LocalHBase().start()
 
 
+@pytest.mark.lengthy
 def test_an_hbase_that_another_process_stopped_has_no_status(fake: Path) -> None:
     with LocalHBase(fake) as hbase:
         lifecycle.stop(fake, grace=0)
@@ -158,6 +161,7 @@ def test_starts_at_once_in_one_directory_start_one(fake: Path) -> None:
     assert len(processes_of(fake)) == 3
 
 
+@pytest.mark.lengthy
 def test_two_directories_are_two_hbases(fake: Path, tmp_path: Path) -> None:
     with LocalHBase(fake) as one, LocalHBase() as two:
         assert not set(one.ports.values()) & set(two.ports.values())
@@ -166,12 +170,14 @@ def test_two_directories_are_two_hbases(fake: Path, tmp_path: Path) -> None:
         assert two.status().running
 
 
+@pytest.mark.lengthy
 def test_the_next_start_uses_the_same_ports(fake: Path) -> None:
     before = lifecycle.start(fake).ports
     lifecycle.stop(fake)
     assert lifecycle.start(fake).ports == before
 
 
+@pytest.mark.lengthy
 def test_kill_and_restart_keep_the_port(fake: Path) -> None:
     with LocalHBase(fake) as hbase:
         before = hbase.status()
@@ -192,6 +198,7 @@ def test_kill_and_restart_keep_the_port(fake: Path) -> None:
             hbase.kill_gateway("server")
 
 
+@pytest.mark.lengthy
 def test_start_brings_back_what_has_died(fake: Path) -> None:
     before = lifecycle.start(fake)
     lifecycle.kill(fake, "thrift1")
@@ -201,6 +208,7 @@ def test_start_brings_back_what_has_died(fake: Path) -> None:
     assert after.pids["server"] == before.pids["server"]
 
 
+@pytest.mark.lengthy
 def test_everything_dead_is_started_anew(fake: Path) -> None:
     before = lifecycle.start(fake)
     processes.end(processes_of(fake), grace=0)
@@ -263,6 +271,7 @@ def test_a_directory_that_is_deleted_during_a_start_leaves_no_process(
     assert processes_of(fake) == []
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("role", ["server", "thrift2"])
 def test_a_port_lost_to_another_program_is_chosen_anew(
     fake: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, role: str
@@ -336,6 +345,7 @@ def test_an_id_that_now_belongs_to_another_process_is_left_alone(fake: Path, tmp
         processes.end([bystander], grace=0)
 
 
+@pytest.mark.lengthy
 def test_a_process_that_was_never_recorded_is_ended(fake: Path) -> None:
     before = lifecycle.start(fake)
     (fake / "state.json").unlink()
@@ -359,6 +369,7 @@ def test_stop_kills_what_does_not_stop(fake: Path, monkeypatch: pytest.MonkeyPat
 # --- the context manager and its end ----------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 def test_a_temporary_hbase_leaves_nothing(fake: Path) -> None:
     with LocalHBase() as hbase:
         directory, pids = hbase.directory, hbase.pids
@@ -372,13 +383,18 @@ def test_a_temporary_hbase_leaves_nothing(fake: Path) -> None:
         _ = hbase.url
 
 
+@pytest.mark.lengthy
 def test_a_named_directory_stays(fake: Path) -> None:
     with LocalHBase(fake, gateways=["thrift1"]) as hbase, pytest.raises(LocalHBaseError, match="without that gateway"):
         _ = hbase.thrift2_url
     assert processes_of(fake) == []
     assert (fake / "logs" / "server.log").exists()
+    for name in ("server", "gateways"):
+        text = (fake / "conf" / name / "hadoop-metrics2-hbase.properties").read_text()
+        assert text == "*.source.start_mbeans = false\n"
 
 
+@pytest.mark.lengthy
 def test_an_error_that_points_to_a_log_leaves_the_log(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SERVER", "die")
     with pytest.raises(LocalHBaseError) as error:
@@ -463,6 +479,8 @@ def test_a_real_hbase_keeps_rows_over_a_crash_and_leaves_nothing(real: LocalHBas
     def table() -> happybase.Table:
         return happybase.Connection("127.0.0.1", real.ports["thrift1"], timeout=120_000).table("t")
 
+    log = (real.directory / "logs" / "server.log").read_text()
+    assert "loaded properties from hadoop-metrics2-hbase.properties" in log
     happybase.Connection("127.0.0.1", real.ports["thrift1"], timeout=120_000).create_table("t", {"d": {}})
     for number in range(100):
         table().put(b"row %d" % number, {b"d:x": b"value"})
