@@ -313,16 +313,19 @@ class TestFileAgainstMemory:
                 store.create_table("many", MANY)
             yield memory, file
 
+    @pytest.mark.lengthy
     @settings(max_examples=examples(50), deadline=None, suppress_health_check=SHARED_STORES)
     @given(several(operations_of(FAMILIES, filters=st.none() | filters_of(FAMILIES), rows_change=True)))
     def test_same_with_several_families(self, stores: tuple[Store, Store], operations: list[Operation]) -> None:
         compare(stores[0], "wide", stores[1], "wide", operations)
 
+    @pytest.mark.lengthy
     @settings(max_examples=examples(70), deadline=None, suppress_health_check=SHARED_STORES)
     @given(several(operations_of(NARROW, filters=filters_of(NARROW), rows_change=True)))
     def test_same_with_one_family(self, stores: tuple[Store, Store], operations: list[Operation]) -> None:
         compare(stores[0], "narrow", stores[1], "narrow", operations)
 
+    @pytest.mark.lengthy
     @settings(max_examples=examples(40), deadline=None, suppress_health_check=SHARED_STORES)
     @given(several(operations_of(MANY, filters=st.none() | filters_of(MANY), rows_change=True)))
     def test_same_as_of_times(self, stores: tuple[Store, Store], operations: list[Operation]) -> None:
@@ -356,6 +359,7 @@ def kept(operation: Operation, answer: Any, fewest: dict[bytes, int]) -> Any:
 class TestAgainstReference:
     """Lives, clocks and compactions too, which a real HBase cannot be made to do at will."""
 
+    @pytest.mark.lengthy
     @settings(max_examples=examples(70), deadline=None, suppress_health_check=SHARED_STORES)
     @given(lived_through(MORTAL) | lived_through(NARROW) | lived_through(MANY))
     def test_same(self, segment_size: int, example: tuple[Sequence[Family], list[Operation | int | str]]) -> None:

@@ -449,6 +449,7 @@ def test_a_structured_value_that_does_not_fit_is_refused_by_place(
     assert "123454321" not in str(caught.value)
 
 
+@pytest.mark.lengthy
 @given(
     st.recursive(
         st.text(min_size=9) | st.integers(10**9, 2**63),

@@ -64,6 +64,7 @@ def test_round_trip(example: tuple[KeyLayout, tuple[Any, ...]], salt: bytes, dat
     assert layout.pack_leading(values[:-1]) == layout.pack_parts(values)[:-1]
 
 
+@pytest.mark.lengthy
 @given(layouts(ordered=True).flatmap(lambda layout: st.tuples(st.just(layout), key_tuples(layout))))
 def test_keys_sort_as_declared(example: tuple[KeyLayout, list[tuple[Any, ...]]]) -> None:
     layout, tuples = example

@@ -98,6 +98,7 @@ def questions(
     return layout, tuples, leading, bounds
 
 
+@pytest.mark.lengthy
 @given(st.one_of(questions(layouts()), questions(place_layouts())), st.data())
 def test_a_range_holds_exactly_the_keys_within(
     question: tuple[KeyLayout, list[tuple[Any, ...]], tuple[Any, ...], Bounds | None], data: st.DataObject

@@ -49,6 +49,7 @@ def packed_by_generated_code(layout: ObjectKeyLayout, values: tuple[Any, ...]) -
     return found
 
 
+@pytest.mark.lengthy
 @given(examples, st.sampled_from([b"", b"p", b"\x00", b"\xff"]))
 def test_a_place_key_holds_the_row_key_and_the_qualifier_prefix(
     example: tuple[ObjectKeyLayout, tuple[Any, ...]], kind: bytes
@@ -60,6 +61,7 @@ def test_a_place_key_holds_the_row_key_and_the_qualifier_prefix(
     assert prefix == QualifierLayout(kind, layout.columns).encode(behind)
 
 
+@pytest.mark.lengthy
 @given(examples, st.binary(max_size=2))
 def test_round_trip(example: tuple[ObjectKeyLayout, tuple[Any, ...]], salt: bytes) -> None:
     layout, values = example
@@ -70,6 +72,7 @@ def test_round_trip(example: tuple[ObjectKeyLayout, tuple[Any, ...]], salt: byte
     assert packed_by_generated_code(layout, values) in {None, key}
 
 
+@pytest.mark.lengthy
 @given(examples, st.data())
 def test_damaged_keys_are_read_exactly_or_refused(
     example: tuple[ObjectKeyLayout, tuple[Any, ...]], data: st.DataObject
@@ -85,6 +88,7 @@ def test_damaged_keys_are_read_exactly_or_refused(
     assert layout.pack(found) == bytes(stored)
 
 
+@pytest.mark.lengthy
 @given(place_layouts(ordered=True).flatmap(lambda layout: st.tuples(st.just(layout), key_tuples(layout))))
 def test_keys_sort_as_declared(example: tuple[ObjectKeyLayout, list[tuple[Any, ...]]]) -> None:
     layout, tuples = example
@@ -94,6 +98,7 @@ def test_keys_sort_as_declared(example: tuple[ObjectKeyLayout, list[tuple[Any, .
         assert (layout.pack(left) == layout.pack(right)) == ([*map(plain, left)] == [*map(plain, right)])
 
 
+@pytest.mark.lengthy
 @given(questions(place_layouts()), st.data())
 def test_slices_of_ranges_hold_the_cells_of_exactly_the_objects_within(
     question: tuple[ObjectKeyLayout, list[tuple[Any, ...]], tuple[Any, ...], Bounds | None], data: st.DataObject

@@ -106,6 +106,7 @@ def test_place_keys_keep_the_order_of_rows_and_prefixes(data: st.DataObject) -> 
     assert [form.cut(place) for place in sorted(form.join(*pair) for pair in pairs)] == sorted(pairs)
 
 
+@pytest.mark.lengthy
 @given(st.data())
 def test_slices_hold_the_cells_of_exactly_the_objects_in_a_range(data: st.DataObject) -> None:
     form, prefix_end, found = data.draw(objects())
@@ -119,6 +120,7 @@ def test_slices_hold_the_cells_of_exactly_the_objects_in_a_range(data: st.DataOb
         assert not any(holds(piece, row, b"") for piece in pieces)
 
 
+@pytest.mark.lengthy
 @given(st.data())
 def test_slices_by_bytes_alone_hold_exactly_the_prefixes_in_a_range(data: st.DataObject) -> None:
     """This holds for any prefixes, even those of a last field without a terminator."""
@@ -131,6 +133,7 @@ def test_slices_by_bytes_alone_hold_exactly_the_prefixes_in_a_range(data: st.Dat
         assert sum(holds(piece, row, prefix) for piece in pieces) == (form.join(row, prefix) in places)
 
 
+@pytest.mark.lengthy
 @given(st.data())
 def test_slices_come_in_the_order_of_places(data: st.DataObject) -> None:
     form, prefix_end, found = data.draw(objects())
@@ -140,6 +143,7 @@ def test_slices_come_in_the_order_of_places(data: st.DataObject) -> None:
         assert before.rows.stop <= behind.rows.start
 
 
+@pytest.mark.lengthy
 @given(st.data())
 def test_places_of_a_range_of_rows(data: st.DataObject) -> None:
     form = data.draw(forms())

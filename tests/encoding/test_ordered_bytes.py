@@ -265,6 +265,7 @@ def keys(draw: st.DrawFn) -> tuple[KeyLayout, list[tuple[Any, ...]]]:
     return KeyLayout(fields), draw(st.lists(st.tuples(*map(st.sampled_from, pools)), min_size=2, max_size=6))
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(200))
 @given(keys())
 def test_keys_read_back_and_sort_as_their_fields_say(example: tuple[KeyLayout, list[tuple[Any, ...]]]) -> None:
@@ -284,6 +285,7 @@ def test_keys_read_back_and_sort_as_their_fields_say(example: tuple[KeyLayout, l
                 assert (packed < against) == ((row[at] > other[at]) if layout.fields[at].desc else row[at] < other[at])
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(200))
 @given(keys(), st.data())
 def test_ranges_hold_just_the_keys_within_their_bounds(

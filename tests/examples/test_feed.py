@@ -66,6 +66,7 @@ def flat(pages: list[list[str]]) -> list[str]:
     return [text for page in pages for text in page]
 
 
+@pytest.mark.lengthy
 def test_the_feed(bed: Bed) -> None:
     session = bed.use(Action)
     session.bulk_add(action(n, ("ann", "bob")[n % 2], NAMES[n % 3]) for n in range(22))

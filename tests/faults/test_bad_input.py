@@ -50,6 +50,7 @@ def test_a_value_that_no_cell_can_hold_is_refused_before_anything_is_sent(model:
         assert [outcome.action for outcome in session.commit()] == ["put"]
 
 
+@pytest.mark.lengthy
 def test_the_key_of_an_entry_counts_where_a_column_is_covered() -> None:
     page = "p" * 30_000
     largest = Visit(name="a", page=page, note="x" * (10 * 1024 * 1024 - len("d:n") - 20 - len(page) - 2 - len("a")))
@@ -164,6 +165,7 @@ junk = st.one_of(
 )
 
 
+@pytest.mark.lengthy
 @settings(deadline=None, max_examples=examples(150))
 @given(st.sampled_from(["customer", "at", "number", "state", "amount", "note"]), junk)
 def test_junk_is_either_stored_or_refused_with_an_error_of_the_tree(field: str, value: Any) -> None:

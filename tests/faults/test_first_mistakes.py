@@ -197,6 +197,7 @@ def test_a_detail_that_no_error_has_is_an_attribute_error() -> None:
     assert hb.RowNotFound("gone", colour="red").colour == "red"
 
 
+@pytest.mark.lengthy
 def test_every_detail_is_known() -> None:
     """The names of all keywords with which the package makes errors."""
     classes = {name for name, value in vars(hb.errors).items() if isinstance(value, type)}

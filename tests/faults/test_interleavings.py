@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,6 +119,7 @@ writers = st.tuples(
 )
 
 
+@pytest.mark.lengthy
 @settings(deadline=None, max_examples=examples(120))
 @given(
     st.lists(writers, max_size=2),
@@ -152,6 +154,7 @@ def test_any_order_of_storage_operations(
             assert (found.city, found.street) in {(p.city, q.street) for p in written for q in written}
 
 
+@pytest.mark.lengthy
 @settings(deadline=None, max_examples=examples(60))
 @given(st.lists(writers, min_size=1, max_size=5), st.booleans())
 def test_writers_one_after_the_other_leave_exact_indexes(one_by_one: list[Any], atomic: bool) -> None:

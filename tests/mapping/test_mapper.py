@@ -180,6 +180,7 @@ def test_columns_to_ask_for(
     assert tuple(reader(model, indexed=indexed, names=names).columns) == columns
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_every_object_reads_back(data: st.DataObject) -> None:
@@ -280,6 +281,7 @@ def test_an_entry_of_a_randomly_salted_model_ends_in_the_bucket() -> None:
     assert keys.row_of_entry(index, entry) == [b"\x02\x07", b"\x00\x07", b"\x01\x07"]
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_every_entry_leads_back_to_its_row(data: st.DataObject) -> None:

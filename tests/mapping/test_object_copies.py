@@ -83,6 +83,7 @@ def test_objects_of_models_only(thing: Any) -> None:
             function(thing)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_a_dictionary_makes_the_object_again(data: st.DataObject) -> None:

@@ -223,6 +223,7 @@ def read(url: str, part: bytes) -> list[str]:
         return [obj.name for obj in hb.Session(store).read_partition(pickle.loads(part)).all()]
 
 
+@pytest.mark.lengthy
 def test_parts_of_a_query_are_read_in_other_processes(tmp_path: Path) -> None:
     url = f"embedded:{tmp_path / 'people'}"
     other = with_table(Person, "clients")

@@ -232,6 +232,7 @@ def test_what_is_no_key(key: Any) -> None:
         hb.schema.key_of(Plain, key)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.data())
 def test_the_fields_of_any_key(data: st.DataObject) -> None:
@@ -257,6 +258,7 @@ def test_the_fields_of_any_key(data: st.DataObject) -> None:
                 assert set(same) >= set(key)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.data())
 def test_bytes_that_are_no_key(data: st.DataObject) -> None:

@@ -44,6 +44,7 @@ def made(of: RandomModel, values: dict[str, Any]) -> Any:
     return obj
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_ordinary_rows_and_objects_need_no_plain_code(data: st.DataObject) -> None:
@@ -64,6 +65,7 @@ def test_ordinary_rows_and_objects_need_no_plain_code(data: st.DataObject) -> No
         assert {c: v for c, v in obj.cells.items() if c in cells} == {c: v for c, v in cells.items() if c in obj.cells}
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_damaged_rows_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
@@ -113,6 +115,7 @@ ODD = [
 ]
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_odd_values_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
@@ -125,6 +128,7 @@ def test_odd_values_mean_what_they_mean_to_plain_code(data: st.DataObject) -> No
     assert repr(found) == repr(expected), "NaN is not equal to itself"
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_keys_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
@@ -157,6 +161,7 @@ def test_keys_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:
         assert outcome(rows_code, key) == outcome(keys.plain_rows, key)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_index_entries_mean_what_they_mean_to_plain_code(data: st.DataObject) -> None:

@@ -125,6 +125,7 @@ def test_what_would_be_is_what_is_where_it_is_declared(session: hb.Session, bed:
     ]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
 def test_calls_are_those_that_are_made(session: hb.Session, bed: Bed) -> None:
     for model in (Tall, Wide, Two, Reading, Word):

@@ -55,6 +55,7 @@ def test_flights_in_a_file() -> None:
     assert "95 results in 5 pages" in done.stdout
 
 
+@pytest.mark.lengthy
 def test_flights_answers_from_the_few_rows_there_are() -> None:
     done = run("flights", "--store", "memory:", "--rows", "3")
     assert done.returncode == 0, done.stderr
@@ -64,6 +65,7 @@ def test_flights_answers_from_the_few_rows_there_are() -> None:
     assert "\n0   " in done.stdout
 
 
+@pytest.mark.lengthy
 def test_flights_keeps_what_it_loads_into_a_store_of_ones_own(tmp_path: Path) -> None:
     url = f"embedded:{tmp_path / 'flights.db'}"
     done = run("flights", "--store", url, "--rows", "5")
@@ -85,6 +87,7 @@ def test_flights_speaks_plainly_of_mistakes() -> None:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.lengthy
 def test_flights_says_which_package_is_missing(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import importlib.util as util\n"
@@ -205,6 +208,7 @@ def test_families(url: str) -> None:
     assert "each model: 0, 0" in done.stdout
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("url", FEW_STORES, indirect=True)
 def test_composite_keys(url: str) -> None:
     done = run("composite_keys", "--store", url, COLUMNS="120")
@@ -345,6 +349,7 @@ def test_points_of_few_sensors() -> None:
     assert [items for _, items in answers] == ["1", "51", "0", "0", "0", "0", "1", "0", "1"]
 
 
+@pytest.mark.lengthy
 def test_orders(url: str) -> None:
     done = run("orders", "--store", url, COLUMNS="120")
     assert done.returncode == 0, done.stderr

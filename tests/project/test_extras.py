@@ -60,6 +60,7 @@ hb.connect("hbase+thrift2://localhost:1").close()
 """
 
 
+@pytest.mark.lengthy
 def test_the_library_needs_its_dependencies_alone() -> None:
     assert [name.partition(">")[0] for name in project()[""]] == [
         "attrs",

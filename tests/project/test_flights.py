@@ -367,6 +367,7 @@ def test_the_plan_is_the_one_the_question_is_there_to_show(loaded: Loaded, quest
     check_plan(loaded, question)
 
 
+@pytest.mark.lengthy
 def test_every_flight_is_there_once_and_says_what_the_file_says(loaded: Loaded) -> None:
     check_every_flight(loaded)
 

@@ -80,6 +80,7 @@ def test_always():
 """
 
 
+@pytest.mark.lengthy
 def test_what_failed_is_tried_again_alone(tmp_path: Path) -> None:
     path, tests = tmp_path / "2.2.6.json", tmp_path / "test_some.py"
     tests.write_text(FAILING, encoding="utf-8")

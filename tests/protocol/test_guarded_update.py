@@ -405,6 +405,7 @@ def of_row(done: Sequence[Operation], key: str) -> list[ConditionalPut | Delete]
     return [each for each in found if (each.put.row if isinstance(each, ConditionalPut) else each.row) == key.encode()]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("made", MODELS, ids=table_of)
 def test_each_row_gets_what_it_gets_alone(made: Any) -> None:
     two = value(made, 2)

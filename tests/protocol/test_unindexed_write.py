@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,6 +81,7 @@ def changes_of(protocol: Protocol[Any]) -> list[Operation]:
             found.append(operation)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(150), deadline=None)
 @given(objects_of(), st.booleans())
 def test_puts_in_one_pass_are_the_puts_of_their_plans(made: tuple[TableSchema, list[Any]], deleting: bool) -> None:

@@ -90,6 +90,7 @@ def check(data: st.DataObject) -> None:
     assert verified(of_asked, read, rows) == verified(of_all, read, rows)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=UNHURRIED)
 @given(st.data())
 def test_entries_are_verified_as_if_all_of_the_row_were_made(data: st.DataObject) -> None:
@@ -134,6 +135,7 @@ class Folded(TextCodec):
 FOLDED = Folded()
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_no_element_with_the_bytes_of_an_asked_one_is_left_out(data: st.DataObject) -> None:
@@ -227,6 +229,7 @@ def entries_made(hint: Any, tags: Sequence[Any], *asked: Any) -> int:
         return len(MADE)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("hint", "tags"), [(str, list(map(str, range(MANY)))), (int, list(range(MANY)))])
 def test_a_hit_makes_the_entries_asked_for_alone(hint: Any, tags: Sequence[Any]) -> None:
     assert entries_made(hint, tags, tags[7]) <= 4

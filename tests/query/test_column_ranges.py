@@ -86,6 +86,7 @@ QUERIES: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("bed", ["memory", "embedded", *HBASE], indirect=True)
 def test_a_slice_of_every_row_is_read_and_nothing_else(session: hb.Session, bed: Bed) -> None:
     for rows, owners in ((None, OWNERS), (Pet.owner.between("o1", "o3"), ("o1", "o10", "o11", "o2", "o3"))):
@@ -132,6 +133,7 @@ def test_more_values_than_a_filter_takes_are_checked_by_the_client(session: hb.S
         assert {pet.name for pet in found} == {"tom"}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("bed", ["memory", *HBASE], indirect=True)
 def test_a_row_that_overflows_its_page_is_continued_before_the_next_one(session: hb.Session) -> None:
     session = hb.Session(session.store, sizes=SMALL_SIZES)

@@ -177,6 +177,7 @@ def aggregated(items: list[Any], every: timedelta, of: Callable[[Any], Any]) -> 
     return made
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(150))
 @given(st.data(), st.sampled_from([*POINTS]), st.integers(1, 30))
 def test_the_items_are_those_of_the_query(data: st.DataObject, model: Any, minutes: int) -> None:

@@ -278,6 +278,7 @@ SMALL = range(3)
 EVERY_SMALL = [(a, b, c) for a in SMALL for b in SMALL for c in ("", "x", "y\x00")]
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(80), deadline=None)
 @given(
     model=st.sampled_from([Plain, Near, Texts]),
@@ -340,6 +341,7 @@ def test_each_has_the_first_row_of_its_range(
 # --- whatever the model -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 @settings(suppress_health_check=list(HealthCheck), max_examples=examples(40))
 @given(st.data())
 def test_each_alone_has_the_same_first_item(data: st.DataObject) -> None:

@@ -128,6 +128,7 @@ def drawn(data: st.DataObject, kind: str) -> tuple[list[tuple[Any, int, Any]], l
     return rows, data.draw(st.lists(conditions(MODELS[kind][1], values), max_size=2))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.data(), st.sampled_from([None, PREPARED, MOVING, RETURNING]), st.integers(1, 3), st.booleans())
 @settings(max_examples=examples(60))

@@ -195,6 +195,7 @@ def check_entries(store: hb.Store, rows: dict[int, Any]) -> None:
     assert {paper.number: paper for paper in session.query(Paper).allow_full_scan()} == rows
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(30), deadline=None)
 @given(st.data())
 def test_queries_through_every_kind_of_index_give_the_rows_that_match(data: st.DataObject) -> None:
@@ -206,6 +207,7 @@ def test_queries_through_every_kind_of_index_give_the_rows_that_match(data: st.D
             check_rows(store, rows, data)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(30), deadline=None)
 @given(st.lists(PAPERS, min_size=1, max_size=5), WRITES, st.data())
 def test_entries_follow_every_change_of_what_decides_them(

@@ -143,6 +143,7 @@ def test_through_an_index_and_over_salts(bed: Bed) -> None:
         assert paged(asked, 25) == found
 
 
+@pytest.mark.lengthy
 def test_too_many_scans_are_refused_with_a_way_out() -> None:
     with fresh(Post, Spread) as store:
         session = hb.Session(store)
@@ -300,6 +301,7 @@ def test_an_order_behind_several_values_is_a_sorted_look_at_every_row(data: st.D
             assert query.count() == len(found)
 
 
+@pytest.mark.lengthy
 def test_the_first_of_each_of_many_merges_for_each_alone() -> None:
     with fresh(Spread) as store:
         session = hb.Session(store)

@@ -177,6 +177,7 @@ def test_the_caps_leave_wider_bounds() -> None:
     assert (len(ranges_of(exact)), list(exact.residual)) == (MAX_RANGES - 2, [])
 
 
+@pytest.mark.lengthy
 def test_the_cap_over_all_buckets_leaves_wider_bounds() -> None:
     @hb.model(table="t", salt=hb.HashSalt(256))
     class Spread:
@@ -386,6 +387,7 @@ def check_reads(data: st.DataObject) -> None:
         event(f"conditions on {'the key alone' if whole else 'other fields'}")
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_store_reads_no_more_than_for_the_alternatives(data: st.DataObject) -> None:

@@ -95,6 +95,7 @@ def test_a_page_of_several_users_has_it_too() -> None:
     assert counted.rows() == [21, 21]
 
 
+@pytest.mark.lengthy
 def test_what_the_client_drops_is_read_in_growing_portions(counted: Counted) -> None:
     query = counted.query.where(Note.user == 1, Note.text != "1").use_index("primary")
     assert (len(query.page(20)), counted.rows()) == (20, [21, 42])
@@ -129,6 +130,7 @@ def test_a_long_read_takes_hardly_more_calls_than_before() -> None:
     assert (none.page(20).items, len(spread.rows())) == ([], 32)  # two for each bucket
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_a_page_reads_at_most_twice_the_rows_that_it_needs(data: st.DataObject) -> None:

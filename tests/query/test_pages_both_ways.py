@@ -194,6 +194,7 @@ changing = st.lists(
 )
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(80), deadline=None, suppress_health_check=SLOW_TO_MAKE)
 @given(
     model=st.sampled_from([*MUTABLE, DRAWN, Wide, Versioned]),

@@ -102,6 +102,7 @@ def like(draw: st.DrawFn, of: RandomModel, predicate: Predicate) -> Predicate:
     return evolve(predicate, value=predicate.field.codec.constant(value))
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_the_plan_of_a_known_shape_is_that_of_a_comparison_of_paths(data: st.DataObject) -> None:

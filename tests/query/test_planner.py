@@ -440,6 +440,7 @@ def test_equalities_and_prefixes_of_bytes_without_order_are_not() -> None:
     ).residual
 
 
+@pytest.mark.lengthy
 def test_too_many_values_are_checked_row_by_row() -> None:
     many = range(MAX_RANGES + 1)
     with pytest.raises(hb.FullScanRefused, match="The query has more values for this key") as caught:
@@ -463,6 +464,7 @@ def test_values_of_several_fields_multiply() -> None:
     assert len(made.residual) == 1
 
 
+@pytest.mark.lengthy
 def test_buckets_multiply_the_ranges() -> None:
     @hb.model(table="t", salt=hb.HashSalt(256, by=("b",)))
     class Wide:
@@ -697,6 +699,7 @@ def check_reading(data: st.DataObject) -> None:
                 assert (first is not None) or not oracle(obj.values)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_ranges_are_disjoint_and_sorted(data: st.DataObject) -> None:
@@ -733,6 +736,7 @@ def first_key(made: Plan, schema: TableSchema, obj: StoredObject) -> bytes:
     return found
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(80), deadline=None)
 @given(st.data())
 def test_a_promised_order_is_kept(data: st.DataObject) -> None:
@@ -759,6 +763,7 @@ def test_a_promised_order_is_kept(data: st.DataObject) -> None:
     assert in_order(schema, ordering, [obj.values for obj in matching])
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_a_page_goes_on_exactly_behind_its_position(data: st.DataObject) -> None:

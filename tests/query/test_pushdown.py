@@ -211,6 +211,7 @@ def test_of_an_entry_only_the_key_is_filtered() -> None:
 # --- nothing that matches is dropped ----------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_no_filter_drops_a_row_that_matches(data: st.DataObject) -> None:
@@ -294,6 +295,7 @@ def single_columns(draw: st.DrawFn) -> RandomModel:
     return RandomModel(hb.model(table="t", exists=hb.flag("e"))(cls), {"c": [*values, None] if nullable else values})
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_filters_agree_with_decoding(data: st.DataObject) -> None:
@@ -415,6 +417,7 @@ def name_conditions(draw: st.DrawFn) -> tuple[Predicate, Match]:
     return predicate, test
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(100), deadline=None)
 @given(condition=name_conditions(), path=st.sampled_from([None, "primary", "by_column"]), backwards=st.booleans())
 @example(condition=(Name.first == "k", lambda obj: obj.first == "k"), path="by_column", backwards=False)
@@ -485,6 +488,7 @@ def blanks(request: pytest.FixtureRequest) -> Iterator[tuple[hb.Session, list[Bl
         yield session, found
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_queries_over_blank_cells(blanks: tuple[hb.Session, list[Blank]], data: st.DataObject) -> None:

@@ -391,6 +391,7 @@ def test_every_item_is_in_exactly_one_part_on_hbase(hbmodel_hbase: Any) -> None:
         check()
 
 
+@pytest.mark.lengthy
 @given(st.data())
 def test_predicates_survive_the_way(data: st.DataObject) -> None:
     of = data.draw(models(versions=True, wide=True))

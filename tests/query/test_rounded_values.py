@@ -89,6 +89,7 @@ def moments() -> st.SearchStrategy[datetime]:
     )
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=QUICK)
 @given(st.data())
 def test_conditions_of_writes_slices_and_keys(data: st.DataObject) -> None:

@@ -78,6 +78,7 @@ def check(query: hb.Query[Any], every: int) -> None:
         assert query.after(whole[0]).before(item).all() == whole[1:at]
 
 
+@pytest.mark.lengthy
 def test_before_and_after_an_object(bed: Bed) -> None:
     session = bed.use(Post)
     session.bulk_add(map(post, range(40)))
@@ -375,6 +376,7 @@ class Marked:
 MARKS = st.lists(st.sampled_from([0, 5, 9, 10]), max_size=3, unique=True)
 
 
+@pytest.mark.lengthy
 @given(
     st.lists(st.tuples(st.integers(-1, 2), MARKS), max_size=8),
     st.sampled_from(["nines", "nines_first", "low"]),

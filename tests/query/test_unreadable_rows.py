@@ -264,6 +264,7 @@ def check(store: Any, model: Any, damage: Damage, data: st.DataObject) -> None:
             assert (None if first is None else place(first)) == (own[0] if own else None)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("model", list(KINDS))
 @settings(max_examples=examples(80), deadline=None)
 @given(data=st.data())

@@ -80,6 +80,7 @@ def test_objects_of_several_models_may_be_mixed(bed: Bed) -> None:
     assert session.query(Order).allow_full_scan().count() == session.query(Sample).allow_full_scan().count() == 10
 
 
+@pytest.mark.lengthy
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 9), max_size=60), st.integers(1, 9), st.integers(0, 12), st.integers())
 def test_shuffling_keeps_the_last_of_every_key(numbers: list[int], batch_size: int, shuffle: int, seed: int) -> None:
@@ -123,6 +124,7 @@ def test_sorted_input_is_mixed_within_a_window() -> None:
     assert first[-1] - first[0] > 250  # a batch reaches over the window: the chance that it does not is below 1e-13
 
 
+@pytest.mark.lengthy
 def test_batches_are_bounded_in_bytes_too() -> None:
     with fresh(Sample) as store:
         length = BATCH_BYTES // 10
@@ -133,6 +135,7 @@ def test_batches_are_bounded_in_bytes_too() -> None:
         assert sizes(store, "samples") == [1, 1, 1]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("shuffle", [0, 100])
 def test_input_streams_in_bounded_memory(shuffle: int) -> None:
     class Sink(RecordingStore):

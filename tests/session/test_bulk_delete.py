@@ -69,6 +69,7 @@ def test_everything_that_the_query_finds_goes_and_nothing_else(bed: Bed) -> None
     ]
 
 
+@pytest.mark.lengthy
 @settings(
     max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
@@ -159,6 +160,7 @@ def test_the_condition_of_a_delete_is_the_query() -> None:
             assert session.query(Job).allow_full_scan().delete() == len(changed)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("mode", ["before", "after", "first half"])
 def test_a_failure_says_how_many_are_deleted_and_repeating_is_safe(mode: Any) -> None:
     reported, said = set(), set()

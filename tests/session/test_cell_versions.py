@@ -225,6 +225,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from((*MODELS, Versioned)), st.lists(STEPS, max_size=8))
 def test_any_history(model: Any, steps: list[Any]) -> None:

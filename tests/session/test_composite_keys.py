@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,6 +73,7 @@ def write(session: hb.Session, pairs: set[tuple[int, str]]) -> None:
     session.commit()
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(40))
 @given(st.sets(st.tuples(USERS, APPS), max_size=12))
 def test_any_pairs(pairs: set[tuple[int, str]]) -> None:

@@ -271,6 +271,7 @@ def test_map_columns_have_no_names() -> None:
 NAMES = st.sampled_from(["a", "b", "cc", "d" * 40, "é"])
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(40))
 @given(
     written=st.lists(st.tuples(NAMES, st.integers(0, 5), st.none() | NAMES)), asked=st.lists(NAMES | st.just("nothing"))

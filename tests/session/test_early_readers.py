@@ -243,12 +243,14 @@ def written_by_others(store: RecordingStore, kind: str, state: RowState) -> None
     check(table, early, NAMES, ["added", "again", "blank", "changed", *ends, "stays", "target"])
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("kind", "state"), in_turn([*KINDS], STATES))
 def test_a_session_that_knows_of_no_index_reads_what_is_there(kind: str, state: RowState) -> None:
     with fresh() as store:
         written_by_others(store, kind, state)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("kind", "state"),
     [

@@ -131,6 +131,7 @@ def test_an_update_does_not_bring_back_what_is_deleted_or_moved(
     assert met == {False, True}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("model", "ttl"), [(Own, HOUR), (Fading, None), (RegistryKey, HOUR)])
 @pytest.mark.parametrize("other", ["delete", "update"])
 def test_a_delete_or_a_move_beside_another_call_leaves_no_piece(model: Any, ttl: timedelta | None, other: str) -> None:

@@ -215,6 +215,7 @@ def test_entries_tell_none_from_an_empty_value(bed: Bed) -> None:
 # --- any bytes --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60))
 @given(
     st.sampled_from(COLUMN_CODECS),
@@ -735,6 +736,7 @@ def foreign_models(draw: st.DrawFn) -> Any:
     return hb.model(table="foreign", family="0", external=True, salt=salt, exists=flag)(type("Foreign", (), body))
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(150))
 @given(foreign_models(), FOREIGN_ROWS, st.booleans())
 def test_each_row_is_an_object_or_refused(model: Any, rows: list[Any], backwards: bool) -> None:

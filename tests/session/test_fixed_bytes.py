@@ -38,6 +38,7 @@ class WideDigests:
     by_tag = hb.index("tag")
 
 
+@pytest.mark.lengthy
 def test_exact_bytes_are_found_by_every_condition(bed: Bed) -> None:
     session = bed.use(Digests)
     rows = [

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -187,6 +188,7 @@ def groups() -> list[Any]:
     ]
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example(MIXED, True, SESSION_SIZES)
 @given(st.lists(objects(UNVERSIONED), max_size=10), st.booleans(), st.sampled_from(SIZES))
@@ -196,6 +198,7 @@ def test_objects_come_back_as_they_were_written(written: list[Any], together: bo
         check(store, UNVERSIONED, expected, sizes)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example(groups(), SESSION_SIZES)
 @given(

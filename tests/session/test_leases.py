@@ -386,6 +386,7 @@ def test_indexes_that_change_without_end_once_a_row_is_put_stop_an_insert(model:
         assert len(hb.Session(inner).query(model).allow_full_scan().all()) == 1
 
 
+@pytest.mark.lengthy
 def test_a_query_goes_on_when_the_table_is_read_otherwise(lease_clock: LeaseClock) -> None:
     """A table gets its first index, and rows are deleted with a marker, while a program reads it for longer than a
     lease.
@@ -414,6 +415,7 @@ def _say(store: hb.Store, rows: str) -> None:
     store.put("hbmodel", [Put(registry_row(hb.schema.schema_of(Order)), {ROWS: canonical_json({"state": rows})})])
 
 
+@pytest.mark.lengthy
 def test_a_query_through_an_index_that_is_dropped_ends(lease_clock: LeaseClock) -> None:
     with fresh(Order) as store:
         session = lease_clock.session(store)
@@ -468,6 +470,7 @@ def test_a_commit_that_took_too_long_puts_its_entries_again_at_a_fresh_time() ->
 # --- creating tables --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 def test_tables_are_created_whatever_call_a_crash_followed() -> None:
     with hb.connect("memory:") as store:
         watched = RecordingStore(store)
@@ -572,6 +575,7 @@ def test_a_delete_that_was_carried_out_before_the_indexes_changed_is_reported(
         assert [outcome.action for outcome in session.commit()] == ["deleted"]
 
 
+@pytest.mark.lengthy
 def test_a_write_that_the_new_index_refuses_may_have_been_carried_out(lease_clock: LeaseClock) -> None:
     """Without check-and-mutate, rows of tables with an index take no update with a TTL."""
     two = declare()

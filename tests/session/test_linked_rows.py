@@ -404,6 +404,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("programs", PAIRS)
 def test_one_program_comes_between_two_calls_of_another(programs: Sequence[str]) -> None:
     drawn = random.Random(str(programs))
@@ -419,6 +420,7 @@ def test_one_program_comes_between_two_calls_of_another(programs: Sequence[str])
         check(start, order, switching(0, *at))
 
 
+@pytest.mark.lengthy
 def test_many_programs_beside_each_other() -> None:
     for seed in range(examples(50)):
         drawn = random.Random(seed)

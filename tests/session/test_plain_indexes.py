@@ -192,6 +192,7 @@ def test_a_table_that_is_made_for_the_model_is_indexed_at_once(bed: Bed, salt: h
     assert found(bed.store, model, "a") == ["n0", "n3", "n6"]
 
 
+@pytest.mark.lengthy
 def test_an_index_is_built_while_others_and_this_library_write(bed: Bed, given_model: Any) -> None:
     model, store = given_model, bed.store
     hb.create_tables(store, model)
@@ -304,6 +305,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(25), deadline=None)
 @given(STEPS)
 def test_a_query_returns_every_row_of_ours_and_none_that_is_not_there(steps: list[tuple[str, int]]) -> None:

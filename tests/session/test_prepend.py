@@ -109,6 +109,7 @@ def prefixes(draw: st.DrawFn) -> tuple[Any, list[int], list[int]]:
     return model, numbers, gone
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(150), deadline=None)
 @given(prefixes(), st.booleans())
 def test_the_number_before_the_first_row_is_taken(of: tuple[Any, list[int], list[int]], limited: bool) -> None:

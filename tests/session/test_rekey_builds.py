@@ -137,6 +137,7 @@ def test_an_object_is_put_under_the_old_key_after_an_index_is_built(
         assert len(session.query(new).where(new.rank.in_([1, 2])).use_index("by_rank").all()) == 1 + len(put)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("kind", "move"), in_turn([kind for kind in KINDS if not kind.endswith("second index")], [*MOVES])
 )
@@ -158,6 +159,7 @@ def test_an_index_is_dropped_between_two_calls(kind: str, move: str, lease_clock
         check(store, new, {"group": "r", "name": "a", **MOVES[move]}, index=False)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", ["plain", "versioned", "wide, a second index", "wide, versioned"])
 def test_an_undeclared_index_stops_a_move_and_the_error_says_where(kind: str, lease_clock: LeaseClock) -> None:
     old, new = KINDS[kind]

@@ -83,6 +83,7 @@ def read_back(rows: dict[Any, Any], model: Any) -> list[Any]:
     return [model(sensor=sensor, at=at, seen=seen) for (sensor, at), seen in rows.items()]
 
 
+@pytest.mark.lengthy
 @given(st.data())
 def test_comparisons_are_those_of_python_with_what_is_read(data: st.DataObject) -> None:
     model = data.draw(st.sampled_from(MODELS))
@@ -257,6 +258,7 @@ def check_measured(session: hb.Session, stored: list[Measured], wanted: list[flo
         assert_found(of.in_(wanted), [o for o in stored if any(equals(getattr(o, name), one) for one in wanted)])
 
 
+@pytest.mark.lengthy
 @given(st.lists(st.tuples(FLOATS, st.none() | FLOATS), max_size=8), st.lists(FLOATS, min_size=1, max_size=3))
 def test_nan_is_found_by_equality_and_has_no_order(
     written: list[tuple[float, float | None]], wanted: list[float]

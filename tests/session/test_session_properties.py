@@ -244,6 +244,7 @@ def test_rows_of_a_random_salt_come_once_however_often_they_were_written(
         assert check(session, PLAIN, rows, asking) == check(session, DRAWN, rows, asking)
 
 
+@pytest.mark.lengthy
 @QUICK
 @given(
     model=st.sampled_from(MUTABLE),
@@ -288,6 +289,7 @@ def disturb(store: hb.Store, model: Any, calls: Sequence[Any]) -> None:
     commit(session)
 
 
+@pytest.mark.lengthy
 @QUICK
 @given(written=st.lists(wide_things, min_size=1, max_size=12, unique_by=key_of), column=st.sampled_from(COLUMNS))
 def test_a_token_of_any_key_leads_on(written: list[Values], column: str) -> None:

@@ -426,6 +426,7 @@ CALLS: dict[str, Callable[[hb.Session, Any, Any], None]] = {
 }
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("model", [Pet, Indexed])
 def test_several_calls_for_one_object_are_as_one_after_the_other(model: Any) -> None:
     together, apart = fresh(Owner, Pet, Note, Indexed, Unindexed), fresh(Owner, Pet, Note, Indexed, Unindexed)
@@ -476,6 +477,7 @@ def scenario(session: hb.Session, first: Any, second: Any) -> None:
         session.add(second(owner="ann", city="new"))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "models",
     [

@@ -277,6 +277,7 @@ def test_an_insert_overwrites_a_piece_whole(atomic_bed: Bed, cells: dict[bytes, 
     assert session.increment(found, Tally.views) == 1
 
 
+@pytest.mark.lengthy
 @pytest.mark.every_store
 def test_a_delete_beside_updates_wins(bed: Bed) -> None:
     """An update of any column, required or not, leaves nothing of a row that somebody deletes at the same time."""

@@ -375,6 +375,7 @@ WRITES: Mapping[str, Callable[[hb.Session], object]] = {
 }
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", WRITES)
 def test_a_program_whose_claim_is_taken_over_cannot_write_its_wide_row(kind: str) -> None:
     """Another program wants the value between any two calls of it."""
@@ -476,6 +477,7 @@ VALUES = st.sampled_from([None, "a", "b", "c", "d"])
 CALLS = st.lists(st.tuples(st.sampled_from(["add", "update", "note", "delete"]), st.integers(0, 4), VALUES), max_size=9)
 
 
+@pytest.mark.lengthy
 @given(st.dictionaries(st.integers(0, 4), VALUES, max_size=5), CALLS, st.sampled_from([1, 2, 5_000]))
 @settings(max_examples=examples(300))
 def test_values_are_claimed_and_released_in_the_order_of_the_calls(
@@ -510,6 +512,7 @@ def test_values_are_claimed_and_released_in_the_order_of_the_calls(
         assert hb.indexes.verify_index(store, Holder, "by_tag").sound
 
 
+@pytest.mark.lengthy
 def test_a_chain_of_values_may_be_longer_than_a_write_waits_for_others() -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, Holder)

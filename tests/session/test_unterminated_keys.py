@@ -112,6 +112,7 @@ CONDITIONS = st.one_of(
 )
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(150), deadline=None)
 @given(
     rows=rows, conditions=st.lists(CONDITIONS, min_size=1, max_size=2), size=st.integers(1, 4), skip=st.integers(0, 3)

@@ -413,6 +413,7 @@ class Disturbed(FaultyStore):
         raise StoreUnavailable("The gateway is away, on purpose.")
 
 
+@pytest.mark.lengthy
 def test_whatever_becomes_of_updates_no_change_of_another_program_is_lost() -> None:
     """Calls on copies, and on copies of copies, in two sessions; any call may be refused, dropped or continued."""
     for seed in range(examples(300)):
@@ -766,6 +767,7 @@ def check_end(store: hb.Store) -> None:
     }
 
 
+@pytest.mark.lengthy
 def test_a_commit_that_stopped_goes_on_and_says_what_became_of_each() -> None:
     with prepared() as store:
         watched = RecordingStore(store)

@@ -129,6 +129,7 @@ class Drawn:
 drawn_rows = st.composite(Drawn)()
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(40), deadline=None)
 @given(drawn_rows)
 def test_backwards_is_forwards_reversed(drawn: Drawn) -> None:
@@ -182,6 +183,7 @@ class ChangingStore(WrappingStore):
         return [iter(list(batches)) for batches in self._store.scan(table, scans)]
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), deadline=None)
 @given(drawn_rows, st.lists(st.integers(0, 200), max_size=30))
 def test_objects_that_come_and_go_meanwhile(drawn: Drawn, turned: list[int]) -> None:
@@ -295,6 +297,7 @@ def walk(store: Counted, owner: str, below: int, pages: int) -> tuple[list[int],
     return found, costs
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_page_with_a_known_end_costs_the_same_at_any_width(counted: Counted, width: int) -> None:
     first = width * 9 // 10
@@ -313,6 +316,7 @@ def test_a_page_before_a_token(counted: Counted) -> None:
     assert counted.told() == (2, PAGE_SIZES.cells[0] + 33)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("owner", ["sparser", "denser"])
 def test_the_last_objects_need_not_be_as_far_apart_as_the_first_ones(counted: Counted, owner: str) -> None:
     every = [each.number for each in events(counted, owner)]
@@ -340,6 +344,7 @@ def test_the_end_of_a_row_is_found_in_a_few_round_trips(counted: Counted, width:
         assert (trips <= 10, scans <= 60, cells <= PAGE_SIZES.passed + 300) == (True, True, True)
 
 
+@pytest.mark.lengthy
 def test_the_end_of_a_row_is_searched_once_in_a_session(counted: Counted) -> None:
     owner = "grows"
     fill(counted, owner.encode(), range(20_000))
@@ -420,6 +425,7 @@ def test_map_entries_are_not_read_with_the_objects_of_a_row(of_row: tuple[str, .
                 assert (trips <= 12, cells <= (15_000 if backwards else 500)) == (True, True), (limit, backwards)
 
 
+@pytest.mark.lengthy
 def test_portions_of_large_values_are_bounded() -> None:
     """The numbers are text: as qualifiers, 000299 and 000300 are far apart."""
     with hb.connect("memory:") as inner:

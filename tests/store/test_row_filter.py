@@ -87,6 +87,7 @@ def allowed(filter: Filter) -> bool:
     return True
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(1_500), deadline=None)
 @given((FILTERS | JUMPING).filter(allowed), ROWS, st.booleans())
 def test_what_a_filter_does_not_see_may_be_left_out(filter: Filter, row: dict[bytes, bytes], reversed: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import pytest
 from attrs import evolve, frozen
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,6 +106,7 @@ class World:
             before.append(now)
 
 
+@pytest.mark.lengthy
 @given(WIDTHS, EVENTS, st.integers(2, 5), st.booleans())
 def test_every_object_is_of_one_read_and_comes_once(
     widths: dict[Object, int], events: list[Event], size: int, more: bool

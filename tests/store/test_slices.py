@@ -171,6 +171,7 @@ def test_an_object_larger_than_a_page_is_read_whole() -> None:
         assert len(found.columns) == 1000
 
 
+@pytest.mark.lengthy
 def test_values_that_are_large_make_pages_of_few_cells() -> None:
     with RecordingStore(EmbeddedStore(None)) as store:
         store.create_table("t", [Family(b"d")])
@@ -192,6 +193,7 @@ def test_later_slices_begin_with_pages_that_suit_their_cells(store: RecordingSto
     assert [size_of(scan) for scan in scans_of(store)] == [PAGES[0]]
 
 
+@pytest.mark.lengthy
 def test_rows_that_overflow_backwards_one_after_the_other_are_read_by_larger_pages() -> None:
     with RecordingStore(EmbeddedStore(None)) as store:
         rows = {b"%03d" % row: 150 for row in range(400)}
@@ -291,6 +293,7 @@ def test_filters_and_columns_are_of_the_object(store: RecordingStore) -> None:
     assert read(folded, some, columns=[b"d:none"]) == []
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("reversed", [False, True])
 def test_several_ranges_of_columns_in_one_row_and_in_all(store: RecordingStore, reversed: bool) -> None:
     folded = FoldedStore(store, [WIDE], pages=SMALL_PAGES)
@@ -324,6 +327,7 @@ def test_as_many_rows_are_read_as_objects_are_wanted(reversed: bool) -> None:
         assert [scan.limit for scan in scans_of(store)] == ([1, 4] if reversed else [1, 4, 16])
 
 
+@pytest.mark.lengthy
 def test_a_very_wide_row_is_warned_of_once(store: RecordingStore, caplog: pytest.LogCaptureFixture) -> None:
     read(FoldedStore(store, [WIDE]), ROW)
     assert not caplog.records
@@ -346,6 +350,7 @@ def test_a_scan_can_be_closed_early(store: RecordingStore) -> None:
     assert list(batches) == []
 
 
+@pytest.mark.lengthy
 @given(st.lists(st.tuples(st.binary(max_size=2), st.binary(max_size=3)), max_size=30), st.integers(1, 4))
 def test_objects_of_one_cell_whose_alias_is_empty(names: list[tuple[bytes, bytes]], page: int) -> None:
     """The last column field is then raw, so one prefix may be a prefix of another."""

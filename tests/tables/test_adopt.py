@@ -617,6 +617,7 @@ KEYS_DRAWN: st.SearchStrategy[bytes] = st.one_of(
 )
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(200), deadline=None)
 @given(st.dictionaries(KEYS_DRAWN, CELLS_DRAWN, max_size=6))
 def test_every_row_is_accounted_for_as_queries_do(rows: dict[bytes, dict[bytes, bytes]]) -> None:

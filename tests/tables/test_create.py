@@ -255,6 +255,7 @@ def test_the_end_of_a_key_that_does_not_end_by_itself() -> None:
     assert told.indexes[0].fixed_key_bytes == 8 + 2 + 1  # the bucket follows
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_no_key_is_shorter_than_told(data: st.DataObject) -> None:

@@ -78,6 +78,7 @@ def damage(store: hb.Store, place: tuple[bytes, bytes], value: bytes | None) -> 
         store.put("hbmodel", [Put(row, {column: value})])
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.data())
 def test_any_damage_of_a_cell_is_told(data: st.DataObject) -> None:
@@ -113,6 +114,7 @@ def test_damage_of_what_a_build_has_done_is_mended_as_the_error_says(column: byt
         assert hb.indexes.build_index(store, Item, "by_other", times=TIMES).readable
 
 
+@pytest.mark.lengthy
 @settings(
     max_examples=examples(60),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -445,6 +445,7 @@ def calls_of_altering(before: Any, *after: Any) -> int:
         return len(store.calls)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("start", "end"), [(HOUR, 2 * HOUR), (2 * HOUR, HOUR), (None, HOUR), (HOUR, None)])
 def test_an_alteration_that_a_crash_interrupts_is_finished_by_another_and_no_entry_ends_before_its_row(
     start: Any, end: Any
@@ -479,6 +480,7 @@ some_families = st.builds(
 )
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), deadline=None)
 @given(some_families, some_families)
 def test_after_altering_nothing_differs_and_what_was_not_declared_stays(

@@ -147,6 +147,7 @@ def write(store: hb.Store, drawn: list[Part]) -> None:
                 group.add(part.made(0, 7))
 
 
+@pytest.mark.lengthy
 @given(tables())
 @settings(max_examples=examples(60))
 def test_after_writes_of_any_models_there_is_no_difference(drawn: list[Part]) -> None:
@@ -158,6 +159,7 @@ def test_after_writes_of_any_models_there_is_no_difference(drawn: list[Part]) ->
             assert str(hb.diff(store, model)) == ""
 
 
+@pytest.mark.lengthy
 @given(st.data(), models(codecs=KEY_CODECS, versions=True, wide=True))
 @settings(max_examples=examples(40))
 def test_after_writes_of_a_model_of_any_codecs_there_is_no_difference(data: st.DataObject, of: RandomModel) -> None:

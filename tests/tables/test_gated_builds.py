@@ -212,6 +212,7 @@ with hb.connect(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.lengthy
 def test_a_program_that_stood_still_meanwhile_keeps_the_index(tmp_path: Path) -> None:
     url = f"embedded:{tmp_path / 'store.db'}"
     old, new = declare("by_note"), declare("by_note", "by_rank")

@@ -93,6 +93,7 @@ def read_all(store: hb.Store, model: Any, shape: Shape) -> None:
     (query.load(model.s) if shape.place == "map" else query).all()
 
 
+@pytest.mark.lengthy
 @given(
     shapes(),
     st.lists(st.tuples(st.sampled_from([*NAMES, None]), st.booleans()), max_size=6),

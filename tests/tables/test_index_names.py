@@ -229,6 +229,7 @@ def test_a_drop_means_the_declared_entries_while_another_index_has_the_name() ->
         assert {state.state for state in states(store).values()} == {ABSENT}
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(steps(), max_size=9))
 def test_any_order_leaves_all_names_free(done: list[Step]) -> None:

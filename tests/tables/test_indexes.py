@@ -567,6 +567,7 @@ def put_into(store: hb.Store, two: Two, rows: str) -> None:
     assert registry.change_rows(schema, found, rows)  # type: ignore[arg-type]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("at", range(1, 4))
 @settings(max_examples=examples(25))
 @given(st.data())

@@ -260,6 +260,7 @@ def test_many_columns_that_most_rows_have_are_listed() -> None:
     assert "wide" not in found.source
 
 
+@pytest.mark.lengthy
 def test_very_many_qualifiers_are_looked_at_in_part() -> None:
     with hb.connect("memory:") as store:
         store.create_table("inferred", [Family(b"d")])
@@ -369,6 +370,7 @@ ALIASES = st.binary(max_size=4).filter(lambda name: not name.startswith(b"_"))
 MADE_SALTS = st.sampled_from([None, hb.HashSalt(3), hb.salts.JavaHashSalt(16), hb.salts.DigestSalt(1)])
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(120))
 @given(st.data())
 def test_a_proposed_model_fits_whatever_was_written(data: st.DataObject) -> None:
@@ -402,6 +404,7 @@ def test_a_proposed_model_fits_whatever_was_written(data: st.DataObject) -> None
     assert CONTRADICTIONS.isdisjoint(finding.kind for finding in adoption.findings), adoption
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(120))
 @given(
     st.dictionaries(

@@ -201,6 +201,7 @@ PREDICATES: Sequence[tuple[Any, Callable[[Moved], bool]]] = (
 ORDERS: Sequence[tuple[Any, bool]] = ((None, True), (Moved.number, False), (Moved.number.desc(), True))
 
 
+@pytest.mark.lengthy
 @given(
     PLACES,
     st.sampled_from([PREPARED, MOVING, RETURNING]),

@@ -240,6 +240,7 @@ def test_a_start_ends_when_another_program_rolls_the_migration_back(store: hb.St
     assert sorted(all_of(session)) == [0, 1, 2]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("there", [True, False])
 def test_every_kind_of_write_in_every_phase(store: hb.Store, there: bool) -> None:
     """Each program may know the phase before the current one."""

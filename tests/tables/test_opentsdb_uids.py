@@ -215,6 +215,7 @@ def in_turns(order: tuple[int, ...], words: tuple[str, str], dies: tuple[int, in
     check_table(store)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("words", [("a", "a"), ("a", "b")])
 def test_every_order_of_the_calls_of_two_programs(words: tuple[str, str]) -> None:
     """With neither dead, and with each dead before each of its calls."""

@@ -227,6 +227,7 @@ def key_model(names: str, **was: str) -> type[Any]:
     return declare("alike", {**keys, "x": (hb.Column[int], hb.column("x"))})
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60))
 @given(st.permutations("abcd"), st.sets(st.sampled_from("abcd")))
 def test_fields_that_are_alike_are_renamed_only_as_is_said(after: list[str], said: set[str]) -> None:

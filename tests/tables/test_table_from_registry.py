@@ -214,6 +214,7 @@ KEYS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.lengthy
 @given(KEYS)
 def test_a_key_is_taken_apart_and_made_again(store: hb.Store, key: dict[str, Any]) -> None:
     found = registered(store, models.Order)

@@ -133,6 +133,7 @@ def test_a_table_that_is_there_keeps_its_regions(empty: Bed) -> None:
     assert len(empty.store.regions("split_digests")) == 4
 
 
+@pytest.mark.lengthy
 def test_tables_have_their_regions_wherever_a_crash_comes() -> None:
     splits = {Event: hb.ByBucket(), "split_events.by_name": hb.tables.AtKeys([b"m"]), Digest: hb.tables.Hexadecimal(4)}
     with FaultyStore(hb.connect("memory:")) as whole:

@@ -150,6 +150,7 @@ def test_of_a_neighbour_that_only_its_own_program_reads_nothing_is_said() -> Non
         assert not hb.diff(store, with_columns("a", kind=b"a"))
 
 
+@pytest.mark.lengthy
 @given(
     st.sets(st.sampled_from("abcd")),
     st.sets(st.sampled_from("abcd")),
@@ -225,6 +226,7 @@ def test_rows_that_lack_a_required_column_are_found_in_a_sample(bed: Bed) -> Non
     assert difference.live == "missing in 1 of 4 sampled rows"
 
 
+@pytest.mark.lengthy
 @given(
     st.sampled_from([{}, VERSIONED, INDEXED, {"exists": hb.flag("f")}]),
     st.sets(st.sampled_from("abcd")),
@@ -390,6 +392,7 @@ def test_a_registration_from_before_members_were_kept_says_nothing_of_them(monke
         assert list(told(hb.diff(store, with_members("NEW", "SENT", "LOST")))) == ["column d:s member LOST"]
 
 
+@pytest.mark.lengthy
 @given(st.lists(st.sets(st.sampled_from(sorted(MEMBERS)), min_size=1), min_size=1, max_size=4))
 def test_whatever_programs_register_each_finds_what_it_does_not_know(sets: list[set[str]]) -> None:
     with hb.connect("memory:") as store:

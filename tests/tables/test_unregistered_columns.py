@@ -84,6 +84,7 @@ def written(session: hb.Session, write: Callable[[hb.Session, Any, Any], Any], m
     session.commit()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("kind", "new"),
     [

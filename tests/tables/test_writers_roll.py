@@ -175,6 +175,7 @@ def test_a_build_names_the_program_that_it_waits_for() -> None:
         assert "last seen" in writer
 
 
+@pytest.mark.lengthy
 def test_a_writer_that_notices_the_change_is_waited_for_no_longer() -> None:
     """Its calls continue without end, and so does the build."""
     with fresh(PLAIN, gated=False) as store:

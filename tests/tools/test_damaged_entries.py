@@ -130,6 +130,7 @@ def check(url: str, table: str, place: tuple[bytes, bytes], value: bytes, held: 
             damage(store, place, held)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(change=changes())
 @example(change=("tall", (b"tall\0d", b"m:layout"), 0, {}))

@@ -225,6 +225,7 @@ def test_version() -> None:
     assert CliRunner().invoke(main, ["--version"]).stdout == f"hbmodel, version {__version__}\n"
 
 
+@pytest.mark.lengthy
 def test_the_package_is_the_same_command() -> None:
     done = subprocess.run([sys.executable, "-m", "hbmodel", "--help"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Usage: python -m hbmodel [OPTIONS] COMMAND")

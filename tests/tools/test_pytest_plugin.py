@@ -102,6 +102,7 @@ def options(*more: str) -> list[str]:
     return ["-p", "no:cacheprovider", *PLUGIN, *more]
 
 
+@pytest.mark.lengthy
 def test_tests_fail_at_once_after_the_hbase_has_ended(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +148,7 @@ def test_pytest_loads_what_is_outside_of_the_package() -> None:
     assert "pytest_hbmodel.py" in declared["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
 
 
+@pytest.mark.lengthy
 def test_all_that_it_adds_has_the_name_of_the_library(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

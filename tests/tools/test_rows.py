@@ -321,6 +321,7 @@ def test_an_output_that_cannot_be_written_is_one_line(url: str, monkeypatch: pyt
         main(["scan", "cli_actions", "--limit", "1", "--json", "--store", url], standalone_mode=False)
 
 
+@pytest.mark.lengthy
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("scan", "--help"), ("scan", "cli_pets")])
 def test_a_full_disk_under_the_output_is_one_line(file: str, arguments: tuple[str, ...]) -> None:

@@ -55,6 +55,7 @@ def overwritten(data: bytes, seed: int, times: int, length: int) -> bytes:
     return bytes(damaged)
 
 
+@pytest.mark.lengthy
 @settings(
     max_examples=examples(60),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
@@ -70,6 +71,7 @@ def test_bytes_that_are_overwritten(
     assert tell(path) == {}
 
 
+@pytest.mark.lengthy
 @settings(
     max_examples=examples(30),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -231,6 +231,7 @@ class TestStorage:
         assert kept[b"e:a"].older is not None
         assert kept[b"e:a"].older.older is None
 
+    @pytest.mark.lengthy
     def test_a_wide_row_is_kept_in_segments_and_read_in_pages(
         self, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -278,6 +279,7 @@ class TestStorage:
         store.put(T, [Put(b"r", {b"d:%03d" % number: b"1" for number in range(0, 400, 5)}, 10)])
         assert set(values(store)) == {b"d:%03d" % number for number in range(200, 400, 5)}
 
+    @pytest.mark.lengthy
     def test_a_scan_holds_a_batch_in_memory_and_no_lock(self, store: EmbeddedStore) -> None:
         for start in range(0, 4_000, 1000):
             store.put(T, [Put(b"%05d" % number, {b"d:a": bytes(5000)}, 1) for number in range(start, start + 1000)])
@@ -658,6 +660,7 @@ class TestFork:
             assert values(store) == {b"d:child": b"1"}
             assert store.tables() == [T]
 
+    @pytest.mark.lengthy
     def test_writers_of_both_sides_keep_each_others_work(self, path: str) -> None:
         """Locks that only one side believes in would lose the other's transactions."""
         with EmbeddedStore(path) as store:

@@ -31,6 +31,7 @@ def newest(
     return {(row, column, time): (value, ttl) for row, column, time, value, ttl in cells}
 
 
+@pytest.mark.lengthy
 @given(puts)
 def test_calls_leave_what_the_puts_leave_in_their_order(puts: list[Put]) -> None:
     given = [
