@@ -297,6 +297,83 @@ def test_families_with_a_ttl_or_versions_are_notes() -> None:
         assert adoption.adopted
 
 
+# --- rows of other models in the same table ---------------------------------------------------------------------------
+
+
+@hb.model(table="adoptee", family="d", external=True)
+class Message:
+    user: hb.Key[str] = hb.key(hb.codecs.Delimited("!"))
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    text: hb.Column[str] = hb.column("t")
+
+
+@hb.model(table="adoptee", family="e", external=True)
+class Unread:
+    user: hb.Key[str] = hb.key()
+    unread: hb.Column[int] = hb.counter("u")
+
+
+@hb.model(table="adoptee", family="f", external=True)
+class Label:
+    user: hb.Key[str] = hb.key(hb.codecs.Delimited("!"))
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    label: hb.Key[str] = hb.key(in_qualifier=True)
+    colour: hb.Column[str] = hb.column("")
+
+
+def test_rows_in_other_families_are_not_judged(bed: Bed) -> None:
+    """Reads do not return them, so they contradict nothing: they may have other keys and lack every column."""
+    store = bed.store
+    forget_adoptee(store)
+    store.create_table("adoptee", [Family(b"d"), Family(b"e"), Family(b"f")])
+    first, second = (hb.row_key(Message, user="ann", number=number) for number in (1, 2))
+    store.put("adoptee", [Put(first, {b"d:t": b"1", b"f:work": b"red"}), Put(second, {b"d:t": b"2"})])
+    store.put("adoptee", [Put(b"ann", {b"e:u": bytes(8), b"e:_l": b"\1"}), Put(b"bob!\0\0\0\3", {b"f:home": b"blue"})])
+    for model, objects in ((Message, 2), (Unread, 1), (Label, 2)):
+        adoption = hb.tables.adopt(store, model)
+        others = [
+            f"family-undeclared:{family}" for family in "def" if family != hb.schema.schema_of(model).family.decode()
+        ]
+        known = ["system-cell:e:_l"] if model is Unread else []
+        assert [finding.name for finding in adoption.findings] == known + others
+        assert (adoption.rows, adoption.objects, adoption.unreadable, adoption.absent) == (objects, objects, 0, 0)
+        assert adoption.adopted == (not known)
+        assert len(hb.Session(store).query(model).allow_full_scan().all()) == objects
+    forget_adoptee(store)
+
+
+def test_creating_judges_no_rows_in_other_families() -> None:
+    with hb.connect("memory:") as store:
+        store.create_table("adoptee", [Family(b"d"), Family(b"e")])
+        store.put("adoptee", [Put(b"ann", {b"e:u": bytes(8)}), Put(b"ann!\0\0\0\1", {b"d:t": b"1"})])
+        hb.create_tables(store, Message, Unread)
+        assert hb.Session(store).get(Unread, user="ann") is not None
+        assert hb.Session(store).query(Message).where(Message.user == "ann").count() == 1
+
+
+def test_keys_of_rows_that_are_no_objects_are_not_judged() -> None:
+    """Queries leave such rows out before they read the keys."""
+
+    @hb.model(table="adoptee", family="d", external=True, exists="text", salt=SALT)
+    class Shown:
+        user: hb.Key[str] = hb.key(hb.codecs.Delimited("!"))
+        number: hb.Key[int] = hb.key(hb.UInt32)
+        text: hb.Column[str] = hb.column("t")
+
+    with hb.connect("memory:") as store:
+        fresh_table(store)
+        good = hb.row_key(Shown, user="ann", number=1)
+        wrong_bucket = bytes([good[0] ^ 1]) + good[1:]
+        store.put(
+            "adoptee", [Put(good, {b"d:t": b"1"}), Put(b"\1ann", {b"d:u": b"x"}), Put(wrong_bucket, {b"d:u": b"x"})]
+        )
+        adoption = hb.tables.adopt(store, Shown)
+        assert [(finding.name, finding.count) for finding in adoption.findings] == [("no-object", 2)]
+        assert (adoption.objects, adoption.unreadable, adoption.absent) == (1, 0, 2)
+        hb.create_tables(store, Shown)
+        assert hb.Session(store).query(Shown).allow_full_scan().count() == 1
+
+
 def test_many_undeclared_columns_are_few_findings() -> None:
     with hb.connect("memory:") as store:
         fresh_table(store)
@@ -607,7 +684,7 @@ class _Range:
 # --- any bytes at all -------------------------------------------------------------------------------------------------
 
 CELLS_DRAWN = st.dictionaries(
-    st.sampled_from([b"d:l", b"d:n", b"d:t", b"d:f", b"d:x"]),
+    st.sampled_from([b"d:l", b"d:n", b"d:t", b"d:f", b"d:x", b"e:x"]),
     st.one_of(st.sampled_from([LEVEL, b"", b"a", b"[]", b'["b"]', b"\1\0", b"\xff"]), st.binary(max_size=9)),
     min_size=1,
 )
@@ -617,23 +694,35 @@ KEYS_DRAWN: st.SearchStrategy[bytes] = st.one_of(
 )
 
 
+@hb.model(table="adoptee", family="d", external=True, salt=SALT, exists="level")
+class Levelled:
+    sensor: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    level: hb.Column[int] = hb.column("l", java.Long)
+    note: hb.Column[str | None] = hb.column("n", default=None)
+    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), default=attrs.Factory(list))
+    flags: hb.Column[bytes] = hb.column("f", hb.Bytes(2), default=b"\0\0")
+
+
 @pytest.mark.lengthy
 @settings(max_examples=examples(200), deadline=None)
-@given(st.dictionaries(KEYS_DRAWN, CELLS_DRAWN, max_size=6))
-def test_every_row_is_accounted_for_as_queries_do(rows: dict[bytes, dict[bytes, bytes]]) -> None:
+@given(st.dictionaries(KEYS_DRAWN, CELLS_DRAWN, max_size=6), st.sampled_from([Reading, Levelled]))
+def test_every_row_is_accounted_for_as_queries_do(rows: dict[bytes, dict[bytes, bytes]], model: type[Any]) -> None:
     with hb.connect("memory:") as store:
-        store.create_table("adoptee", [Family(b"d")])
+        store.create_table("adoptee", [Family(b"d"), Family(b"e")])
         if rows:
             store.put("adoptee", [Put(row, cells) for row, cells in rows.items()])
         kinds = list(ABOUT)
-        adoption = hb.tables.adopt(store, Reading, accept=kinds)
+        adoption = hb.tables.adopt(store, model, accept=kinds)
         assert adoption.adopted
         errors: list[object] = []
-        query = hb.Session(store).query(Reading).allow_full_scan().on_unreadable(errors.append)
+        query = hb.Session(store).query(model).allow_full_scan().on_unreadable(errors.append)
         objects = query.all()
-        beyond = sum(row[0] >= SALT.buckets for row in rows)  # no query reads these buckets
+        read = {row: cells for row, cells in rows.items() if any(column.startswith(b"d:") for column in cells)}
+        shown = read if model is Reading else [row for row, cells in read.items() if b"d:l" in cells]
+        beyond = sum(row[0] >= SALT.buckets for row in shown)  # no query reads these buckets
         assert (adoption.objects, adoption.unreadable) == (len(objects), len(errors) + beyond)
-        assert adoption.objects + adoption.unreadable + adoption.absent == adoption.rows == len(rows)
+        assert adoption.objects + adoption.unreadable + adoption.absent == adoption.rows == len(read)
 
 
 def test_the_page_lists_every_kind() -> None:

@@ -25,6 +25,7 @@ Kind = Literal[
     "future",
     "no-milliseconds",
     "system-cell",
+    "family-undeclared",
     "family-ttl",
     "family-versions",
 ]
@@ -108,6 +109,11 @@ ABOUT: Final[Mapping[Kind, _About]] = {
         "hbmodel wrote the cell for an index or a version of the row, so the table, or the table that it was copied "
         "from, is one of hbmodel's own: rows that are deleted there would be read as objects",
         "declare the model without external=True, or use the table's own registry, or copy only live rows",
+    ),
+    "family-undeclared": _About(
+        "the model has no column in the family: its cells are neither read nor deleted, and make no row an object",
+        "nothing, or declare columns with family=, or a model of its own for the family",
+        note=True,
     ),
     "family-ttl": _About(
         "the family has a TTL, so cells of a row that were put at different times vanish at different times",

@@ -51,7 +51,7 @@ class Tally:
     """How many rows and objects were judged. For a wide model, rows without a cell of the model count as absent.
 
     Attributes:
-        rows: the rows of the table.
+        rows: the rows that have a cell in the families of the model.
         objects: the objects that can be read.
         unreadable: the objects whose reading raises an error.
         absent: the rows or objects that the model leaves out.
@@ -151,13 +151,13 @@ class RowJudge:
             cells: by `family:alias`.
         """
         found = self.collected
-        readable = self._key(row, place)
         cells = self._without_system_cells(row, cells)
         if not self._exists(ObjectRow(place, cells)):
             if cells and not (self.has_system_cells and self.schema.liveness_column in cells):  # this row was deleted
                 found.add("no-object", key=row)
             self._count("absent")
             return
+        readable = self._key(row, place)  # queries read the keys of objects only
         self._undeclared(row, cells)
         for f in self.schema.columns:
             cell = cells.get(f.column)

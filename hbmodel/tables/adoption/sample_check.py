@@ -23,19 +23,20 @@ class Judgement:
 
 
 def judge_sample(store: Store, schema: TableSchema, count: int, *, has_system_cells: bool) -> Judgement:
-    """Judges about this number of rows of the model's table.
+    """Judges about this number of rows of the model's table that have a cell in the model's families.
 
     Args:
         has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.
     """
     judge = RowJudge(store, schema, has_system_cells)
     with numbers_as_names():
-        for row in sampled_rows(store, schema.table, count):
+        for row in sampled_rows(store, schema.table, count, schema.family_names):
             judge.judge(row)
     for family in store.families(schema.table):
         name = family.name.decode("utf-8", "backslashreplace")
         declared = next((each for each in schema.families if each.name == family.name), None)
         if declared is None:
+            judge.collected.add("family-undeclared", name)
             continue
         if family.ttl is not None and family.ttl != declared.ttl:
             judge.collected.add("family-ttl", name, detail=f"ttl={family.ttl} s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 
 from hbmodel.store.filters import Pagination
@@ -25,31 +26,35 @@ WIDTH = 24
 """How many bytes after the common prefix of two keys are used to compute a key halfway between them."""
 
 
-def sampled_rows(store: Store, table: str, count: int) -> Iterator[Row]:
+def sampled_rows(store: Store, table: str, count: int, families: Sequence[bytes] = ()) -> Iterator[Row]:
     """About the given number of rows, each once, or all rows if the table has fewer.
 
     Each region contributes its first rows, its last ones, and rows that follow keys which are evenly spread between
     these. If there are more regions than rows to read, only some of the regions are read, evenly spread over the table.
+
+    Args:
+        families: the families to read; rows without a cell in them are left out. By default all families.
     """
     regions = [region.range for region in store.regions(table)]
     chosen = regions[:: -(-len(regions) // count)]
     share = -(-count // max(1, len(chosen)))
     for region in chosen:
-        yield from _of_region(store, table, region, share)
+        yield from _of_region(store, table, region, share, families)
 
 
-def _of_region(store: Store, table: str, region: KeyRange, count: int) -> Iterator[Row]:
+def _of_region(store: Store, table: str, region: KeyRange, count: int, families: Sequence[bytes]) -> Iterator[Row]:
     """The first rows, then the last ones backwards, then rows between them."""
+    read = partial(_read, store, table, families)
     part = -(-count // 3)
     found, row = 0, None
-    for row in _read(store, table, region, part):
+    for row in read(region, part):
         found += 1
         yield row
     if row is None or found < part or part == count:
         return
     rest = KeyRange(key_successor(row.row), region.stop)
     found, row = 0, None
-    for row in _read(store, table, rest, part, backwards=True):
+    for row in read(rest, part, backwards=True):
         found += 1
         yield row
     if row is not None and found == part and count > 2 * part:
@@ -57,15 +62,24 @@ def _of_region(store: Store, table: str, region: KeyRange, count: int) -> Iterat
         limit = -(-(count - 2 * part) // len(places))
         after, stop = rest.start, row.row
         for place in places:
-            for row in _read(store, table, KeyRange(max(place, after), stop), limit):
+            for row in read(KeyRange(max(place, after), stop), limit):
                 after = key_successor(row.row)
                 yield row
 
 
-def _read(store: Store, table: str, rows: KeyRange, limit: int, *, backwards: bool = False) -> Iterator[Row]:
+def _read(
+    store: Store, table: str, families: Sequence[bytes], rows: KeyRange, limit: int, *, backwards: bool = False
+) -> Iterator[Row]:
     if rows.stop is not None and rows.start >= rows.stop:
         return iter(())
-    scan = Scan(rows, reversed=backwards, filter=Pagination(CELLS, 0), limit=limit, batch_size=min(limit, AT_ONCE))
+    scan = Scan(
+        rows,
+        reversed=backwards,
+        columns=families,
+        filter=Pagination(CELLS, 0),
+        limit=limit,
+        batch_size=min(limit, AT_ONCE),
+    )
     (batches,) = store.scan(table, [scan])
     return chain.from_iterable(batches)
 

@@ -29,7 +29,7 @@ class Adoption:
 
     Attributes:
         table: the name of the table.
-        rows: how many rows were read.
+        rows: how many rows were read; rows without a cell in the families of the model do not count.
         objects: how many objects of the model in these rows can be read.
         unreadable: how many objects cannot be read, so that reads of them raise an error.
         absent: how many rows (in a wide model, objects) the model leaves out. The sum of `objects`, `unreadable` and
@@ -80,10 +80,11 @@ def adopt(
 ) -> Adoption:
     """Checks whether an external model fits a table that other programs write. If it does, registers the model.
 
-    Rows from the start, the middle and the end of every region are read, with at most 1,000 cells each. Keys and cells
-    are decoded as the model declares and encoded again; the bytes must be the same. Salt buckets are computed again.
-    Rows, cells and qualifiers that do not fit the model are counted. Cells are also counted if their timestamps are so
-    high that later puts by hbmodel would not exceed them. The ids of a dictionary are not translated to names.
+    Rows from the start, the middle and the end of every region are read, with at most 1,000 cells each. Only the
+    families of the model are read: queries do not return rows without a cell in them. Keys and cells are decoded as the
+    model declares and encoded again; the bytes must be the same. Salt buckets are computed again. Rows, cells and
+    qualifiers that do not fit the model are counted. Cells are also counted if their timestamps are so high that later
+    puts by hbmodel would not exceed them. The ids of a dictionary are not translated to names.
 
     The table is only read. If there is a finding that is neither a note nor accepted, nothing is registered.
 
