@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel.encoding.codecs as c
+from hbmodel.codecs import java
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 from tests.support.strategies import KEY_CODECS, Colour, Level
 
@@ -151,6 +152,8 @@ REFUSED: list[tuple[c.Codec[Any], Any]] = [
     (c.Delimited("|"), "\udc00"),
     (c.DelimitedInt("_"), "1"),
     (c.DelimitedInt("_"), 1.5),
+    (c.DelimitedInt("-"), -1),
+    (c.DelimitedInt("_-"), -1),
     (c.IPAddress, "1.2.3.4"),
     (c.IPAddress, IPv4Interface("1.2.3.4/24")),
     (c.IPAddress, IPv6Address("fe80::1%eth0")),
@@ -249,6 +252,8 @@ BROKEN: list[tuple[c.Codec[Any], bytes]] = [
     (c.DelimitedInt("_"), b"01"),
     (c.DelimitedInt("_"), b"-0"),
     (c.DelimitedInt("_"), b"1_"),
+    (c.DelimitedInt("-"), b"-1"),
+    (c.DelimitedInt("-"), b"1-"),
     (c.Delimited("|"), b"\xff"),
     (c.DigestPrefixed(c.Text, 2), b"\x0c"),
     (c.DigestPrefixed(c.Text, 2), b"\x0c\xc2a"),
@@ -392,7 +397,6 @@ def test_times_of_any_zone_are_the_same_instant(value: datetime) -> None:
         lambda: c.Delimited(""),
         lambda: c.Delimited(7),
         lambda: c.DelimitedInt(""),
-        lambda: c.DelimitedInt("-"),
         lambda: c.DelimitedInt("_1"),
         lambda: c.Reversed(c.Text),
         lambda: c.Reversed(int),
@@ -407,6 +411,19 @@ def test_times_of_any_zone_are_the_same_instant(value: datetime) -> None:
 def test_declarations_that_cannot_work(declare: Callable[[], object]) -> None:
     with pytest.raises(DeclarationError):
         declare()
+
+
+@pytest.mark.parametrize("codec", [c.DelimitedInt("_"), java.IntText], ids=repr)
+@pytest.mark.parametrize("value", ["7", b"7", 7.0, True, None])
+def test_a_number_as_text_names_the_type_that_it_found(codec: c.Codec[Any], value: Any) -> None:
+    with pytest.raises(EncodingError, match="A value does not have the type that its codec stores") as raised:
+        codec.encode(value)
+    assert (raised.value.expected, raised.value.found) == ("int", type(value).__name__)
+
+
+def test_a_number_as_text_that_python_does_not_write() -> None:
+    with pytest.raises(EncodingError, match="An integer has too many digits to be stored as text"):
+        java.IntText.encode(10**5000)
 
 
 def test_a_digest_in_hex_has_twice_the_length() -> None:

@@ -97,6 +97,7 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.Bytes,
     codecs.NonEmpty(codecs.Text),
     codecs.DelimitedInt("_"),
+    codecs.DelimitedInt("-"),
     codecs.NonEmpty(codecs.Bytes),
     codecs.Bytes(3),
     codecs.PaddedBytes(3),
@@ -294,7 +295,7 @@ def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
         case DurationCodec():
             return numbers(-(2**63), 2**63 - 1).map(lambda number: timedelta(0, 0, number))
         case codecs.DelimitedInt():
-            return numbers(-(10**20), 10**20)
+            return numbers(0 if b"-" in codec.delimiter else -(10**20), 10**20)
         case codecs.NonEmpty():
             return values_of(codec.codec).filter(lambda value: len(value) > 0)
         case FixedText():

@@ -261,7 +261,8 @@ class IntTextCodec(Codec[int]):
     """An integer as decimal text without leading zeros, -42 as `-42`, for columns: `Bytes.toBytes(Long.toString(n))`
     in Java, and what Hive writes for numbers.
 
-    Text does not sort as numbers do, so the codec is not for keys. For text of fixed width use `DecimalText`.
+    Text does not sort as numbers do, so the codec is not for keys. In keys use `hb.codecs.DelimitedInt`, or for
+    text of a fixed width `hb.codecs.DecimalText`.
     """
 
     python_type = int

@@ -107,8 +107,9 @@ INTEGER_TEXT = re.compile(rb"0|-?[1-9][0-9]*")
 
 def integer_text(value: int) -> bytes:
     """An integer as decimal text without leading zeros."""
+    number = integer(value)
     try:
-        return b"%d" % integer(value)
+        return b"%d" % number
     except ValueError:  # Python refuses to convert more digits than its limit
         raise EncodingError("An integer has too many digits to be stored as text.") from None
 
@@ -207,9 +208,11 @@ class Delimited(Codec[str]):
 
 def _integer_delimiter(delimiter: Any) -> bytes:
     data = _delimiter(delimiter)
-    if set(data) & set(b"-0123456789"):
+    if set(data) & set(b"0123456789"):
         raise DeclarationError(
-            "The delimiter of an integer must contain no digit and no minus sign.", found=repr(delimiter)
+            "The delimiter of an integer must not contain a digit: for numbers of a fixed width without a delimiter, "
+            "declare hb.codecs.DecimalText(width).",
+            found=repr(delimiter),
         )
     return data
 
@@ -222,7 +225,7 @@ class DelimitedInt(Codec[int]):
     Text does not sort as numbers do (10 comes before 9), so there are no ranges and no order.
 
     Args:
-        delimiter: one or more bytes, or ASCII text, without digits and `-`.
+        delimiter: one or more bytes, or ASCII text, without digits. If it contains `-`, numbers below 0 are refused.
     """
 
     delimiter: bytes = field(converter=_integer_delimiter)
@@ -232,17 +235,24 @@ class DelimitedInt(Codec[int]):
     raw_order = None
 
     def encode(self, value: int) -> bytes:
-        return integer_text(value)
+        data = integer_text(value)
+        if data.startswith(b"-") and b"-" in self.delimiter:
+            raise EncodingError("A number below 0 cannot be stored as text if the delimiter contains a minus sign.")
+        return data
 
     def decode(self, data: bytes) -> int:
+        if data.startswith(b"-") and b"-" in self.delimiter:
+            raise DecodingError(
+                "Stored text of a number has a minus sign, which the delimiter contains.", delimiter=self.delimiter
+            )
         return text_integer(data)
 
     def encode_part(self, value: int) -> bytes:
-        return integer_text(value) + self.delimiter
+        return self.encode(value) + self.delimiter
 
     def decode_part(self, data: bytes, start: int) -> tuple[int, int]:
         end = self.part_end(data, start)
-        return text_integer(data[start : end - len(self.delimiter)]), end
+        return self.decode(data[start : end - len(self.delimiter)]), end
 
     def part_end(self, data: bytes, start: int) -> int:
         return delimited_end(data, start, self.delimiter)

@@ -190,7 +190,10 @@ def _check_fields(model: str, fields: Sequence[Field], indexed: bool, options: M
         if f.is_key:
             if not f.codec.key:
                 raise DeclarationError(
-                    "This codec cannot be part of a key; use a scalar one, without nan=True.", model=model, field=f.name
+                    "This codec cannot be part of a key; use a scalar one, without nan=True. For numbers as text there "
+                    "are hb.codecs.DecimalText(width) and hb.codecs.DelimitedInt(delimiter).",
+                    model=model,
+                    field=f.name,
                 )
             continue
         if f.column in taken:
