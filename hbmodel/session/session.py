@@ -471,7 +471,8 @@ class Session:
 
         Raises:
             IncompleteKey: names the missing key fields.
-            SessionError: a column without a default is missing, or the model is immutable.
+            SessionError: a column without a default is missing, only the key is given in such an external table, or
+                the model is immutable.
             CapabilityError: as for `insert`, even if the row exists; but not raised if the cells are put without a
                 read.
             UnknownOutcome: the store became unreachable; the fields may or may not have been written.

@@ -336,6 +336,20 @@ def test_many_rows_of_other_programs_are_one_call(bed: Bed) -> None:
     assert session.get(Crawled, url="x") is None
 
 
+def test_a_row_of_other_programs_needs_a_cell(bed: Bed) -> None:
+    """The key alone says nothing to write, and HBase stores no empty rows."""
+    session = bed.use(Crawled)
+    with pytest.raises(hb.SessionError, match="give at least one field besides the key, or leave the row out"):
+        session.put(Crawled, url="a")
+    with pytest.raises(hb.SessionError, match="give at least one field besides the key, or leave the row out"):
+        session.put_all(Crawled, [{"url": "b", "status": 1}, {"url": "a"}])
+    assert session.query(Crawled).allow_full_scan().all() == []
+    with pytest.raises(hb.SessionError, match=r"missing=\['size'\]"):
+        session.put(Sized, url="a")
+    with pytest.raises(hb.errors.IncompleteKey):
+        session.put(Crawled)
+
+
 def test_many_rows_of_other_models(atomic_bed: Bed) -> None:
     session = atomic_bed.use(Numbered)
     session.put(Numbered, url="a", size=1, topic="t")

@@ -41,10 +41,19 @@ class PutFields:
     def put_blindly(self, fields: Mapping[str, Any]) -> bool:
         """Whether these fields of a row are put without a read. For this, all of them must be known, and at least one
         must not be in the key.
+
+        Raises:
+            SessionError: only the key is given, and no column is required.
         """
         if not self.blind:
             return False
         changes = fields.keys() - self.key
+        if not changes and not self.required and len(fields) == len(self.key):
+            raise SessionError(
+                "put() writes only the cells of the given fields to a table of other programs, and none is given: give "
+                "at least one field besides the key, or leave the row out.",
+                table=self.table,
+            )
         return bool(changes) and changes <= self.blind
 
     def check_complete(self, fields: Mapping[str, Any]) -> None:
