@@ -227,6 +227,9 @@ class DigestSalt(Salt):
     """The first hex digits, as lower-case text, of a digest of the fields' bytes, for tables that another program
     salts.
 
+    The bytes are those in the key, including a delimiter behind a field. If the other program computes the digest of
+    other bytes, give `TextSalt` a function.
+
     Args:
         digits: 1 to 3, for 16, 256 or 4096 buckets.
         by: names of key fields; by default all of them.

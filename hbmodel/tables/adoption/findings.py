@@ -57,7 +57,8 @@ ABOUT: Final[Mapping[Kind, _About]] = {
     ),
     "bucket": _About(
         "the row is not in the salt bucket that the model computes, so gets and queries would miss it",
-        "declare the number of buckets, the hash and the fields of the salt that the other program has",
+        "declare the number of buckets, the hash and the fields of the salt that the other program has; for a hash of "
+        "other bytes than those of the fields in the key, TextSalt takes a function as choose=",
     ),
     "other-row": _About(
         "the row is not the one that the model names with row=, so queries do not read it",
