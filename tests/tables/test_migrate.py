@@ -38,6 +38,7 @@ from hbmodel.tables.registry.registry_table import Registry, registry_row
 from hbmodel.tools.cli import main
 from tests.support.beds import HBASE, drop_left, rows_of
 from tests.support.examples import examples
+from tests.support.faulty import Crash, FaultyStore
 from tests.support.page_walks import Step, check_walk, steps
 from tests.support.waiting import PATIENCE
 from tests.tables.migration_models import TIMES, Moved, Visit, session_of, visit
@@ -568,6 +569,9 @@ class Numbered:
     by_owner = hb.index("owner")
 
 
+NUMBERED = hb.schema.schema_of(Numbered)
+
+
 def test_objects_that_change_move_in_a_maintenance_window(anywhere: hb.Store) -> None:
     times = QUICK if isinstance(anywhere, EmbeddedStore) else TIMES
     hb.create_tables(anywhere, Account)
@@ -607,6 +611,35 @@ def test_objects_that_change_move_in_a_maintenance_window(anywhere: hb.Store) ->
     assert numbers(session.query(Numbered).where(Numbered.owner == "o0").all()) == [8, 12, 16]
     assert [(one.number, one.visits) for one in session.query(Numbered).where(Numbered.owner == "o9")] == [(4, 8)]
     assert hb.indexes.verify_index(anywhere, Numbered, "by_owner", times=times).sound
+
+
+def test_a_rollback_of_a_maintenance_window_that_was_cut_short_must_be_finished() -> None:
+    """It drops the new table while the phase is still that of the window."""
+    times = hb.indexes.IndexTimes(lease=0.02, longest_call=0.01, grace=20, clock_bound=2)
+    migration = partial(hb.migration.migrate, times=times)
+    seen = set()
+    for crash in range(1000):
+        with EmbeddedStore(None) as inner:
+            hb.create_tables(inner, Account)
+            with hb.Session(inner) as session:
+                session.add_all(Account(region=f"r{n % 3}", number=n, owner="o") for n in range(3))
+            moving = migration(inner, Numbered, offline=True)
+            moving.start()
+            try:
+                migration(FaultyStore(inner, crash, crash=True), Numbered, offline=True).roll_back()
+                break
+            except Crash:
+                pass
+            if moving.status().phase == CLOSED and not Registry(inner).moves_into(NUMBERED):
+                for step in (moving.start, moving.verify, moving.cut_over):
+                    with pytest.raises(hb.errors.MigrationError, match=r"finish that first with roll_back\(\)"):
+                        step()
+                seen.add(NUMBERED.table in inner.tables())
+            assert moving.roll_back().phase == BEFORE
+            moving.start()
+            assert moving.cut_over().phase == DONE
+            assert hb.Session(inner).query(Numbered).where(Numbered.owner == "o").count() == 3
+    assert seen == {False, True}
 
 
 # --- declarations -----------------------------------------------------------------------------------------------------

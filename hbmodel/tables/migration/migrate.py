@@ -46,6 +46,8 @@ from hbmodel.tables.roll.other_programs import OtherPrograms
 BATCH = 500
 """Rows that one round trip reads."""
 
+_ROLLED_BACK = "The migration is being rolled back: finish that first with roll_back()."
+
 
 def migrate(
     store: Store,
@@ -168,6 +170,8 @@ class Migration:
         phase = _phase(registration)
         if phase in {BEFORE, PREPARED, RETURNED}:
             return self._report(phase)
+        if self._drops_new(phase):
+            return self._report(phase)
         with self._copying(back=phase == RETURNING, phase=phase) as copying:
             return self._report(phase, copying.claims.progress())
 
@@ -194,17 +198,14 @@ class Migration:
                 self._after_drain(registration, MOVING)
             elif phase in {MOVING, CLOSED}:
                 self._check_way(registration)
+                self._check_new_kept(phase)
                 if self._over(registration):
                     with self._copying(phase=phase) as copying:
                         copying.begin_again()
                         copying.copy()
                     return self.status()
             elif phase in {HALTING, TURNED, RETURNING, RETURNED}:
-                raise MigrationError(
-                    "The migration is being rolled back: finish that first with roll_back().",
-                    table=self.old.table,
-                    phase=phase,
-                )
+                raise MigrationError(_ROLLED_BACK, table=self.old.table, phase=phase)
             else:
                 return self.status()
 
@@ -219,6 +220,7 @@ class Migration:
                 table=self.old.table,
                 phase=phase,
             )
+        self._check_new_kept(phase)
         with self._copying(phase=phase) as copying:
             forth = copying.compare(mend=False)
         with self._copying(back=True, phase=phase) as copying:
@@ -252,6 +254,7 @@ class Migration:
             registration = self._registered()
             phase = _phase(registration)
             if phase in {MOVING, CLOSED}:
+                self._check_new_kept(phase)
                 self._check_copied()
                 with self._copying(phase=phase) as copying:
                     self._complete(copying)
@@ -380,6 +383,16 @@ class Migration:
                 "in a maintenance window: say offline=True" if closed else "while programs run: leave out offline=True"
             )
             raise MigrationError(f"The migration was begun {way}.", table=self.old.table)
+
+    def _drops_new(self, phase: str) -> bool:
+        """Whether a rollback of a migration in a maintenance window has begun to drop the new table. This has no phase
+        of its own: the registry no longer says that objects are moved into the table.
+        """
+        return phase == CLOSED and not self.registry.moves_into(self.new)
+
+    def _check_new_kept(self, phase: str) -> None:
+        if self._drops_new(phase):
+            raise MigrationError(_ROLLED_BACK, table=self.old.table, phase=phase)
 
     def _check_copied(self) -> None:
         status = self.status()

@@ -399,6 +399,11 @@ class Registry:
         """Records in the row of the new table whether objects of the old table are being moved into the new table."""
         self._store.put(self.table, [Put(registry_row(new), {FROM: old.table.encode() if moving else b""})])
 
+    def moves_into(self, new: TableSchema) -> bool:
+        """Whether the row of a table records that objects are being moved into it."""
+        row = self.row(new)
+        return row is not None and bool(cells_of(row).get(FROM))
+
     def _change(self, row: bytes, column: bytes, expected: bytes | None, value: bytes) -> bool:
         with suppress(UnknownOutcome):  # the cell is read below
             if self._store.check_and_put(self.table, row, column, expected, Put(row, {column: value})):
