@@ -176,6 +176,36 @@ def test_programs_from_before_and_after_write_in_turns(bed: Bed, said: bool, ver
     assert not [name for name in bed.store.tables() if name.startswith(table)]
 
 
+@pytest.mark.parametrize("versioned", [False, True])
+def test_programs_from_before_use_a_table_that_a_later_one_created(versioned: bool) -> None:
+    """In a new store, the registry learns the earlier names from the declaration alone."""
+    both = renamed(versioned=versioned)
+    with fresh() as store:
+        hb.create_tables(store, both.after)
+        assert not hb.diff(store, both.before)
+        hb.create_tables(store, both.before)
+        random, expected = Random(7), dict[tuple[str, int], tuple[str, str | None]]()
+        for turn in range(20):
+            write(open_session(store), both, random, expected, old=turn % 2 == 0)
+        check(store, both, expected)
+        assert not hb.diff(store, both.after)
+
+
+def test_fields_of_a_new_table_that_have_exchanged_their_names() -> None:
+    text = (hb.Key[str], hb.key())
+    value = (hb.Column[int], hb.column("c", default=0))
+    was = [(hb.Key[str], hb.key(renamed_from=name)) for name in ("a", "b")]
+    before = declare("exchanged", {"a": text, "b": text, "c": value})
+    after = declare("exchanged", {"b": was[0], "a": was[1], "c": value})
+    with fresh(after) as store:
+        session = open_session(store)
+        session.add(after(b="first", a="second", c=1))
+        session.commit()
+        hb.create_tables(store, after)
+        assert open_session(store).get(before, a="first", b="second") == before(a="first", b="second", c=1)
+        assert open_session(store).get(after, b="first", a="second") == after(b="first", a="second", c=1)
+
+
 def test_what_is_renamed_is_shown_and_altered() -> None:
     both = renamed(said=False)
     table = hb.schema.schema_of(both.after).table

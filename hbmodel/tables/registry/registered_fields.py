@@ -222,6 +222,16 @@ def renamed_layout(layout: Mapping[str, Any], renames: Collection[Rename]) -> di
     return {**renamed, "was": was} if was else renamed
 
 
+def first_layout(schema: TableSchema) -> dict[str, Any]:
+    """The layout of a table that is registered for the first time. It has the earlier names that the model declares, so
+    that programs from before the renames can use the table.
+    """
+    fields = [(f"key {at}", field.renamed_from) for at, field in enumerate(schema.key_fields)]
+    fields += [(field.column.decode("latin-1"), field.renamed_from) for field in schema.columns]
+    was = {place: [name] for place, name in fields if name is not None}
+    return {**schema.layout_spec, "was": was} if was else dict(schema.layout_spec)
+
+
 def layout_mismatches(
     schema: TableSchema, layout: Mapping[str, Any], hows: Sequence[How] = ("said",)
 ) -> list[tuple[str, Any, Any]]:
@@ -381,6 +391,14 @@ def named_anew(index: Index, state: IndexState | None) -> dict[str, Any]:
     former = sorted({*state.dropped_names} - {index.name})
     was = [] if index.name == state.cell else [state.cell]
     return {"name": index.name, "was": was, **({"former": former} if former else {})}
+
+
+def first_names(index: Index, schema: TableSchema) -> dict[str, Any]:
+    """The names in the registry's entry of an index that is registered and readable from the start: the declared one,
+    and the earlier one that it mentions, unless another index of the model has it.
+    """
+    former = index.renamed_from
+    return {} if former is None or former in schema.indexes else {"name": index.name, "was": [former]}
 
 
 def generation_of(index: Index, state: IndexState | None, registration: Registration) -> int:

@@ -31,6 +31,8 @@ from hbmodel.tables.registry.registered_fields import (
     SAFE,
     check_layout,
     field_renames,
+    first_layout,
+    first_names,
     match_indexes,
     renamed_index,
     renamed_layout,
@@ -222,11 +224,12 @@ class Registry:
             stored_row = self.row(schema)
             cells = {} if stored_row is None else cells_of(stored_row)
             registration = self._parse(schema, stored_row)
-            layout = dict(schema.layout_spec)
+            layout = first_layout(schema)
             states: Mapping[str, IndexState] = {}
             if registration is not None:
                 check_rows(schema, registration)
                 check_layout(schema, registration)
+                layout = dict(schema.layout_spec)
                 columns = {c: s for c, s in layout["columns"].items() if c not in registration.layout["columns"]}
                 said = [rename for rename in field_renames(schema, registration.layout) if rename.how == "said"]
                 layout = renamed_layout(
@@ -239,6 +242,8 @@ class Registry:
                 state = states.get(name)
                 cell = INDEX_PREFIX + (name if state is None else state.cell).encode()
                 renamed = None if state is None else renamed_index(index, state)
+                if registration is None and new_state == READABLE:
+                    renamed = first_names(index, schema)
                 if state is None or state.state == ABSENT:  # without entries, its declaration may change
                     entry = {
                         **begun(state, index, new_state),
