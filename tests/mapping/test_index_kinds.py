@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -239,6 +239,57 @@ def test_kinds_under_a_random_salt() -> None:
         assert query.explain().path == "by_tag"
         assert sorted(event.id for event in query) == list(range(15))
         assert query.reversed().all() == query.all()[::-1]
+
+
+NAMED: Mapping[str, tuple[Callable[[Any], Any], list[int]]] = {
+    "startswith": (lambda event: event.name.startswith("a"), [1]),
+    "not startswith": (lambda event: ~event.name.startswith("a"), [2, 3]),
+    "none": (lambda event: event.name.is_(None), [3]),
+    "any": (lambda event: ~event.name.is_(None), [1, 2]),
+    "either": (lambda event: event.name.is_(None) | (event.id == 2), [2, 3]),
+}
+
+
+def declare_named(where: Callable[[Any], Any]) -> Any:
+    names = hb.ids.dictionary("names", hb.UInt32)
+
+    @hb.model(table="named_kinds", family="d")
+    class Event:
+        id: hb.Key[int] = hb.key(hb.UInt32)
+        name: hb.Column[str | None] = hb.column("n", names, default=None)
+        state: hb.Column[str] = hb.column("s", default="new")
+        by_state = hb.index("state", where=where)
+
+    return Event
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_conditions_on_a_dictionary_that_need_no_id(case: str) -> None:
+    where, found = NAMED[case]
+    event = declare_named(where)
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, event)
+        session = hb.Session(store)
+        session.bulk_add([event(id=1, name="ab"), event(id=2, name="b"), event(id=3)])
+        query = session.query(event).where(event.state == "new", where(event)).use_index("by_state")
+        assert [item.id for item in query] == found
+        assert not hb.diff(store, event)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        lambda event: event.name == "a",
+        lambda event: event.name != "a",
+        lambda event: event.name.in_([None, "a"]),
+        lambda event: (event.id == 1) | ~(event.name.is_(None) | (event.name == "a")),
+    ],
+)
+def test_a_condition_that_needs_the_id_of_a_name_is_refused(where: Callable[[Any], Any]) -> None:
+    """The registry would need the id in the description of the index."""
+    with pytest.raises(hb.DeclarationError, match="cannot compare a field with a name of a dictionary") as caught:
+        declare_named(where)
+    assert caught.value.details["field"] == "name"
 
 
 def test_a_mixin_brings_its_computed_fields_along() -> None:

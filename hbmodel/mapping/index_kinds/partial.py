@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from hbmodel.encoding.codecs import Dictionary
 from hbmodel.encoding.codecs.base import JSON
 from hbmodel.errors import DeclarationError
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.model_field import Field
-from hbmodel.mapping.predicates import Predicate, conjuncts
+from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, conjuncts
 
 Where = Callable[[Any], Predicate]
 """A function that takes an object with the fields of the model as attributes, and returns a condition on rows."""
@@ -20,8 +21,8 @@ def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) 
     """The conditions that must all hold.
 
     Raises:
-        DeclarationError: the function does not return a condition on fields of the model, or the condition is on a
-            counter or version.
+        DeclarationError: the function does not return a condition on fields of the model; or the condition is on a
+            counter or version, or compares a field with a name of a dictionary.
     """
     if where is None:
         return ()
@@ -39,7 +40,25 @@ def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) 
                 "another field.",
                 field=field.name,
             )
+    if named := _compared_with_name(given):
+        raise DeclarationError(
+            "The condition of an index cannot compare a field with a name of a dictionary, since every store gives the "
+            "name another id: use startswith() or is_(None), or another field.",
+            field=named.name,
+        )
     return conjuncts(given)
+
+
+def _compared_with_name(predicate: Predicate) -> Field | None:
+    """The first field whose value, the name of an id, is compared with a name."""
+    match predicate:
+        case And(parts) | Or(parts) | Not(parts):
+            return next(filter(None, map(_compared_with_name, parts)), None)
+        case Comparison(field) if isinstance(field.codec, Dictionary):
+            return field
+        case In(field, values) if isinstance(field.codec, Dictionary) and any(value is not None for value in values):
+            return field
+    return None
 
 
 _EXAMPLE = 'where takes a function from the model to a predicate: where=lambda ticket: ticket.state == "open".'
