@@ -46,7 +46,7 @@ test: $(STAMP)  ## the default suite, real HBase included
 	$(BIN)/python -m pytest $(DEFAULT_SUITE) $(PYTEST_ARGS)
 
 test-fast: $(STAMP)  ## without a real HBase, the model checker and lengthy tests, with a fifth of the examples of each property
-	HBMODEL_TEST_EXAMPLES=0.2 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow and not lengthy and not hbase and not model and not repeated" $(PYTEST_ARGS)
+	HBMODEL_TEST_EXAMPLES=0.2 $(BIN)/python -m pytest -n 4 --ignore=tests/checker --dist loadfile --no-loadscope-reorder -m "not slow and not lengthy and not hbase and not model and not repeated" $(PYTEST_ARGS)
 
 test-all: $(STAMP)  ## everything, long runs too, with twice the examples of each property; then the oldest version of HBase
 	HBMODEL_TEST_EXAMPLES=2 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)

@@ -392,6 +392,7 @@ KEPT = (Family(b"e", max_versions=3),)
 class TestKeptVersions:
     """Reads as of times for which the family keeps the version; older versions may be gone, but are never wrong."""
 
+    @pytest.mark.lengthy
     @settings(max_examples=examples(60), deadline=None, suppress_health_check=SHARED_STORES)
     @given(st.lists(st.tuples(st.sampled_from(["put", "put", "put", "delete", "compact"]), TIMES), max_size=12))
     def test_the_newest_are_there(self, segment_size: int, steps: list[tuple[str, int]]) -> None:

@@ -176,6 +176,7 @@ def test_what_comes_back_may_be_another_writing_of_the_same_value() -> None:
 each_codec = st.sampled_from(KEY_CODECS)
 
 
+@pytest.mark.lengthy
 @given(each_codec.flatmap(lambda codec: st.tuples(st.just(codec), values_of(codec))))
 def test_round_trip_as_raw_and_as_part(example: tuple[c.Codec[Any], Any]) -> None:
     codec, value = example
@@ -241,6 +242,7 @@ def test_no_other_codec_says_that_it_loses_its_order() -> None:
     assert c.Delimited(b"\x00").order == "ascending"
 
 
+@pytest.mark.lengthy
 @given(each_codec.flatmap(lambda codec: st.tuples(st.just(codec), values_of(codec))), st.data())
 def test_decoding_accepts_nothing_that_encoding_does_not_write(
     example: tuple[c.Codec[Any], Any], data: st.DataObject

@@ -370,6 +370,7 @@ def test_decimal_exponents_up_to_the_last() -> None:
         assert c.DecimalNumber.decode(c.DecimalNumber.encode(value)) == value
 
 
+@pytest.mark.lengthy
 @given(st.datetimes(timezones=st.timezones()))
 def test_times_of_any_zone_are_the_same_instant(value: datetime) -> None:
     try:

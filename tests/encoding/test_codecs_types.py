@@ -181,6 +181,7 @@ def name_of(parameter: object) -> str:
     return shown.partition(" at 0x")[0][:30]
 
 
+@pytest.mark.lengthy
 @given(
     st.sampled_from(
         [
@@ -300,6 +301,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.lengthy
 @given(json_values)
 def test_any_plain_value_round_trips(value: Any) -> None:
     for codec in (c.Json(Any), c.MsgPack(Any)):

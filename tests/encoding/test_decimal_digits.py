@@ -12,6 +12,7 @@ import hbmodel as hb
 from hbmodel.encoding.codecs.decimal_digits import finite_digits, number_of_pairs, pairs_of, stripped_digits
 
 
+@pytest.mark.lengthy
 @given(st.decimals(allow_nan=False, allow_infinity=False).filter(bool))
 def test_pairs_give_the_number_back(value: Decimal) -> None:
     sign, digits = stripped_digits(value)

@@ -53,6 +53,7 @@ def test_a_descending_last_text_keeps_its_terminator() -> None:
     assert layout.pack(("ab",)) < layout.pack(("a",))
 
 
+@pytest.mark.lengthy
 @given(
     layouts().flatmap(lambda layout: st.tuples(st.just(layout), key_values(layout))), st.binary(max_size=2), st.data()
 )
@@ -75,6 +76,7 @@ def test_keys_sort_as_declared(example: tuple[KeyLayout, list[tuple[Any, ...]]])
         assert (layout.pack(left) == layout.pack(right)) == ([*map(plain, left)] == [*map(plain, right)])
 
 
+@pytest.mark.lengthy
 @given(layouts().flatmap(lambda layout: st.tuples(st.just(layout), key_values(layout))), st.data())
 def test_damaged_keys_are_read_exactly_or_refused(
     example: tuple[KeyLayout, tuple[Any, ...]], data: st.DataObject

@@ -119,6 +119,7 @@ def test_a_range_holds_exactly_the_keys_within(
         assert (key in found) == wanted
 
 
+@pytest.mark.lengthy
 @given(st.data())
 def test_ranges_of_times_within_changes_of_the_clock(data: st.DataObject) -> None:
     """Bounds are compared as instants, even two in one zone that show the same time on the clock."""

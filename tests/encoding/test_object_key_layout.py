@@ -143,6 +143,7 @@ def test_the_prefix_of_an_object_ends_before_the_alias(
     assert layout.split is not None or qualifiers.encode(stored, found) == qualifier  # an offset alone is no time
 
 
+@pytest.mark.lengthy
 @given(place_layouts(), st.sampled_from([b"", b"p"]), st.binary(max_size=12))
 def test_any_bytes_have_an_end_of_their_prefix_or_none(layout: ObjectKeyLayout, kind: bytes, qualifier: bytes) -> None:
     if layout.columns is None and not kind:
@@ -157,6 +158,7 @@ def test_any_bytes_have_an_end_of_their_prefix_or_none(layout: ObjectKeyLayout, 
     assert layout.split is not None or qualifiers.encode(values, alias) == qualifier
 
 
+@pytest.mark.lengthy
 @given(examples, st.data())
 def test_objects_of_a_row_have_its_bucket(
     example: tuple[ObjectKeyLayout, tuple[Any, ...]], data: st.DataObject

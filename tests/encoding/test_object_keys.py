@@ -81,6 +81,7 @@ def holds(piece: Slice, row: bytes, qualifier: bytes) -> bool:
     return row in piece.rows and piece.first <= qualifier and (piece.stop is None or qualifier < piece.stop)
 
 
+@pytest.mark.lengthy
 @given(st.data())
 def test_a_place_key_is_a_bijection(data: st.DataObject) -> None:
     form = data.draw(forms())
@@ -99,6 +100,7 @@ def test_whatever_is_cut_joins_to_the_same_bytes(data: st.DataObject) -> None:
     assert form.join(row, prefix) == place
 
 
+@pytest.mark.lengthy
 @given(st.data())
 def test_place_keys_keep_the_order_of_rows_and_prefixes(data: st.DataObject) -> None:
     form = data.draw(forms())

@@ -92,6 +92,7 @@ def test_the_feed(bed: Bed) -> None:
     assert flat(walk(client, f"/?name={NAMES[1]}")) == [f"text {n}" for n in range(1, 22, 6)]
 
 
+@pytest.mark.lengthy
 def test_nothing_that_users_write_is_markup() -> None:
     with fresh(Action) as store:
         session = hb.Session(store)
@@ -115,6 +116,7 @@ def test_nothing_that_users_write_is_markup() -> None:
         assert "<script" not in client.get("/", params={"name": HOSTILE, "deleted": HOSTILE, "note": HOSTILE}).text
 
 
+@pytest.mark.lengthy
 def test_urls_that_lead_nowhere() -> None:
     with fresh(Action) as store:
         hb.Session(store).bulk_add(action(n) for n in range(9))

@@ -120,6 +120,7 @@ def test_a_session_used_by_two_threads_at_once_says_so() -> None:
         assert session.get(Order, **KEY) == order(1)
 
 
+@pytest.mark.lengthy
 def test_a_store_is_shared_by_sessions_of_many_threads() -> None:
     with fresh(Order) as store:
         failures: list[BaseException] = []

@@ -197,6 +197,7 @@ def test_altering_another_key_is_refused_with_the_reasons(days: Any) -> None:
     assert any(line.startswith("! refusing_days: key:") for line in error.value.differences)
 
 
+@pytest.mark.lengthy
 def test_the_ids_of_a_dictionary_end_with_their_codec() -> None:
     few = hb.ids.dictionary("refusing_few", hb.codecs.UInt8)
     with hb.connect("memory:") as store:

@@ -61,6 +61,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
         lifecycle.stop(directory, grace=0)
 
 
+@pytest.mark.lengthy
 def test_start_status_stop(fake: Path) -> None:
     assert lifecycle.status(fake) is None
     assert lifecycle.stop(fake) is False
@@ -77,6 +78,7 @@ def test_start_status_stop(fake: Path) -> None:
     assert lifecycle.status(fake) is None
 
 
+@pytest.mark.lengthy
 def test_a_second_start_changes_nothing(fake: Path) -> None:
     first = lifecycle.start(fake, settings=Settings(gateways=("thrift1",)))
     assert lifecycle.start(fake) == first
@@ -149,6 +151,7 @@ def test_an_hbase_that_another_process_stopped_has_no_status(fake: Path) -> None
             hbase.status()
 
 
+@pytest.mark.lengthy
 def test_starts_at_once_in_one_directory_start_one(fake: Path) -> None:
     found: list[Status] = []
     threads = [threading.Thread(target=lambda: found.append(lifecycle.start(fake))) for _ in range(3)]
@@ -229,6 +232,7 @@ def test_kill_needs_something_to_kill(fake: Path) -> None:
         lifecycle.restart(fake, "thrift3")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("role", ["server", "thrift1"])
 def test_a_process_that_dies_at_its_start_is_quoted(fake: Path, monkeypatch: pytest.MonkeyPatch, role: str) -> None:
     monkeypatch.setenv(f"FAKE_{role.upper()}", "die")
@@ -311,6 +315,7 @@ def test_directories_that_cannot_be_used(fake: Path, tmp_path: Path) -> None:
         assert str(directory) in one_line(error)
 
 
+@pytest.mark.lengthy
 def test_a_record_that_cannot_be_read_is_one_sentence(fake: Path) -> None:
     lifecycle.start(fake)
     lifecycle.stop(fake)
@@ -326,6 +331,7 @@ def test_a_record_that_cannot_be_read_is_one_sentence(fake: Path) -> None:
     record.unlink()
 
 
+@pytest.mark.lengthy
 def test_an_id_that_now_belongs_to_another_process_is_left_alone(fake: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-IS", "-c", "import time; time.sleep(600)"]
     bystander = processes.spawn(command, environment={}, output=tmp_path / "output")

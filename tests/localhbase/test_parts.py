@@ -210,6 +210,7 @@ def test_a_lock_is_waited_for_and_then_refused(tmp_path: Path) -> None:
         assert path.exists()
 
 
+@pytest.mark.lengthy
 def test_a_forked_child_does_not_keep_a_lock(tmp_path: Path) -> None:
     program = """
 import os, sys

@@ -173,6 +173,7 @@ def test_bounds_may_be_finer_than_what_is_stored(symbol: str) -> None:
     assert [accepts(predicate, at=at) for at in seconds] == [ORDERED[symbol](at, bound) for at in seconds]
 
 
+@pytest.mark.lengthy
 @given(data=st.data())
 def test_times_compare_as_instants(data: st.DataObject) -> None:
     """In the gap and the fold of a clock change Python compares times of one zone by the clock and those of two as

@@ -293,6 +293,7 @@ def test_entries_that_cannot_be_read(cells: dict[bytes, bytes]) -> None:
     assert caught.value.details["field"] == "notes"
 
 
+@pytest.mark.lengthy
 @given(st.dictionaries(st.text(st.characters(codec="utf-8"), min_size=1), st.text(st.characters(codec="utf-8"))))
 def test_entries_read_back(notes: dict[str, str]) -> None:
     of = hb.schema.schema_of(Pet).maps_by_name["notes"]

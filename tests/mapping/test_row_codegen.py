@@ -198,6 +198,7 @@ def test_a_function_is_made_once_for_a_model_and_a_choice_of_fields() -> None:
     assert RowDecoder(schema, False, names).values is not RowDecoder(schema, False).values
 
 
+@pytest.mark.lengthy
 def test_a_model_remembers_so_many_choices_of_fields_and_no_more() -> None:
     fields = [f"f{n}" for n in range(9)]
     declared = {name: hb.column(name, default=0) for name in fields}

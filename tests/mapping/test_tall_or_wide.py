@@ -96,6 +96,7 @@ def declared(told: hb.types.Description) -> KeyChoice:
     return found
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("bed", ["memory", "embedded", *HBASE], indirect=True)
 def test_figures_are_those_of_the_tables(session: hb.Session, bed: Bed) -> None:
     for model in (Tall, Wide, Two, Reading, Word):
@@ -107,6 +108,7 @@ def test_figures_are_those_of_the_tables(session: hb.Session, bed: Bed) -> None:
         )
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
 def test_what_would_be_is_what_is_where_it_is_declared(session: hb.Session, bed: Bed) -> None:
     told = [hb.describe(model, sample=bed.store).sample for model in (Wide, Two, Tall)]
@@ -141,6 +143,7 @@ def test_calls_are_those_that_are_made(session: hb.Session, bed: Bed) -> None:
         assert sum(call.name == "batch" for call in bed.store.calls) <= choice.scan_calls - 1 <= 2
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
 def test_it_can_be_printed(session: hb.Session) -> None:
     assert str(hb.describe(Reading, sample=session)).splitlines()[1:5] == [

@@ -82,6 +82,7 @@ def test_each_extra_that_another_one_needs_is_in_it() -> None:
     assert needed == OPTIONAL
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("package", ["click", "rich"])
 def test_the_command_says_what_to_install(package: str) -> None:
     done = ran("from hbmodel.tools.command import main\nmain()", without={package})
@@ -90,12 +91,14 @@ def test_the_command_says_what_to_install(package: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.lengthy
 def test_another_missing_module_is_an_error_of_its_own() -> None:
     done = ran("from hbmodel.tools.command import main\nmain()", without={"msgspec"})
     assert "No module named 'msgspec'" in done.stderr
     assert "extra" not in done.stderr
 
 
+@pytest.mark.lengthy
 def test_encrypted_tokens_say_what_to_install() -> None:
     program = (
         "import hbmodel as hb\ntry:\n    hb.connect('memory:', token_key='x')\nexcept hb.SessionError as error:\n   "
@@ -107,6 +110,7 @@ def test_encrypted_tokens_say_what_to_install() -> None:
     )
 
 
+@pytest.mark.lengthy
 def test_a_local_hbase_says_what_to_install() -> None:
     program = (
         "from hbmodel.errors import LocalHBaseError\nfrom hbmodel.localhbase.progress import download_progress\n"

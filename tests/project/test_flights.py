@@ -362,6 +362,7 @@ def test_the_answer_is_that_of_brute_force(loaded: Loaded, question: Any) -> Non
     check_answer(loaded, question)
 
 
+@pytest.mark.lengthy
 @EACH
 def test_the_plan_is_the_one_the_question_is_there_to_show(loaded: Loaded, question: Any) -> None:
     check_plan(loaded, question)
@@ -378,6 +379,7 @@ def test_without_use_index_the_table_wins_the_tie(loaded: Loaded) -> None:
     assert sorted(map(as_line, query)) == sorted(plane_at_united(loaded.lines))
 
 
+@pytest.mark.lengthy
 def test_a_repeated_load_changes_no_answer(loaded: Loaded) -> None:
     session = hb.Session(loaded.store)
     plane = session.query(flights.Flight).where(flights.Flight.plane == "N14228")

@@ -478,6 +478,7 @@ def test_a_field_called_ttl_is_updated_as_any_other() -> None:
         assert session.get(Route, name="a") == Route(name="a", ttl=2)
 
 
+@pytest.mark.lengthy
 @pytest.mark.every_store
 def test_a_put_of_the_server_just_after_one_that_expires_is_seen(bed: TimedBed) -> None:
     session = bed.use(Token)

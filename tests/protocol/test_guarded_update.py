@@ -306,6 +306,7 @@ def test_a_single_update_takes_single_calls(bed: Bed, changes: Mapping[str, Any]
     assert [call.name for call in bed.store.calls if call.table == "gu_number" and call.writes] == calls
 
 
+@pytest.mark.lengthy
 @APART
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_any_call_of_another_program_between_the_calls_of_many_updates(bed: Bed, number: int) -> None:

@@ -58,6 +58,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Store]:
         drop_left(made)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_purge_spares_a_row_that_is_put_again_at_the_time_of_its_marker(store: hb.Store, count: int) -> None:
     hb.create_tables(store, Thing)

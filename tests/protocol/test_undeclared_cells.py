@@ -49,6 +49,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hb.Store]:
         drop_left(made)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_newer_program_and_another_one_have_written_moves_to_and_fro(store: hb.Store, kind: str) -> None:
     if kind == "versioned" and not store.capabilities.check_and_mutate:

@@ -132,6 +132,7 @@ def test_a_mark_of_a_move_that_died_and_is_taken_away(store: hb.Store) -> None:
     check(store, model, marked)
 
 
+@pytest.mark.lengthy
 def test_fences_of_a_unique_value_whose_index_is_dropped_later(store: hb.Store) -> None:
     model, later = declare("of_fences", unique=True), declare("of_fences")
     hb.create_tables(store, model)
@@ -153,6 +154,7 @@ def test_fences_of_a_unique_value_whose_index_is_dropped_later(store: hb.Store) 
     check(store, later, version)
 
 
+@pytest.mark.lengthy
 def test_a_unique_index_that_is_built_and_repaired_beside_one_whose_entries_answer(store: hb.Store) -> None:
     """Its sweeps read the columns of the unique index alone; a fence of the repair has the other entries answer for
     the new version.

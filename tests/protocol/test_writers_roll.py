@@ -23,6 +23,7 @@ LINES = st.builds(
 OLD, NEW = Revisions.of({"m:rows": 3}), Revisions.of({"m:rows": 4, "m:i.a": 1})
 
 
+@pytest.mark.lengthy
 @given(LINES)
 def test_a_line_is_read_as_it_was_written(line: RollLine) -> None:
     assert RollLine.decode(line.encode()) == line

@@ -236,6 +236,7 @@ def test_a_hit_makes_the_entries_asked_for_alone(hint: Any, tags: Sequence[Any])
     assert entries_made(hint, [*tags, tags[7]], tags[7], tags[9]) <= 8
 
 
+@pytest.mark.lengthy
 def test_elements_of_other_codecs_are_encoded_once_and_make_no_entry() -> None:
     assert entries_made(Annotated[str, CountingText()], list(map(str, range(MANY))), "7") <= 4
     assert len(ENCODED) <= MANY + 20

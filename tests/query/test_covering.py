@@ -132,6 +132,7 @@ def test_a_commit_verifies_in_one_call_per_index_after_the_rows(atomic_bed: Bed)
     assert atomic_bed.store.told() == ["get cov_jobs", *entries, row, *entries, "delete cov_jobs.by_state"]
 
 
+@pytest.mark.lengthy
 def test_unverified_entries_cost_one_multi_get_for_them_alone(bed: Bed) -> None:
     session = events(bed)
     entries = [

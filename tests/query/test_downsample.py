@@ -97,6 +97,7 @@ def expected(series: dict[int, Any], every: int) -> dict[int, list[Any]]:
     return spans
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60))
 @given(SERIES, st.integers(1, 9000), st.sampled_from([Newest, Hours]), st.booleans())
 def test_spans_are_what_python_makes_of_the_values(

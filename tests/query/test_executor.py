@@ -108,6 +108,7 @@ def copies(store: hb.Store, table: str, values: Sequence[Any], cell: bytes, newe
     )
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("newest", [0, 1, 2])
 def test_of_copies_in_several_buckets_the_newest_is_read_once(newest: int) -> None:
     keys = [n.to_bytes(4, "big") for n in range(GET_CHUNK)]  # three copies of each do not fit into one multi-get

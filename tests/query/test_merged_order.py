@@ -110,6 +110,7 @@ def test_ties_are_broken_by_the_rest_of_the_key_and_last_by_the_merged_fields(be
     assert both.all() == sorted(every, key=lambda of: (-of.group, -of.at, of.serial, of.user))
 
 
+@pytest.mark.lengthy
 def test_through_an_index_and_over_salts(bed: Bed) -> None:
     session = bed.use(Post, Spread)
     every = posts()

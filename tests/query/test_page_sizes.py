@@ -72,6 +72,7 @@ EXACT = (
 )
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("asked", EXACT)
 def test_a_filter_on_the_server_leaves_the_page_its_size(counted: Counted, asked: Any) -> None:
     query = counted.query.where(Note.user == 1, asked)

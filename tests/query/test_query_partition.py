@@ -408,6 +408,7 @@ KEYS = st.binary(max_size=2)
 STARTS = st.lists(KEYS, max_size=6)
 
 
+@pytest.mark.lengthy
 @given(st.lists(st.tuples(KEYS, st.none() | KEYS), max_size=5), STARTS, st.integers(1, 6))
 def test_parts_hold_every_key_of_the_plan_once(
     ranges: list[tuple[bytes, bytes | None]], starts: list[bytes], count: int

@@ -249,6 +249,7 @@ def one_of_each(history: History) -> None:
     history.check()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("model", [Indexed, Wide])
 def test_one_history_everywhere(bed: Bed, model: Any) -> None:
     one_of_each(History(model, bed.use(model)))
@@ -260,6 +261,7 @@ def test_one_history_of_every_model_everywhere(bed: Bed, model: Any) -> None:
     one_of_each(History(model, bed.use(model)))
 
 
+@pytest.mark.lengthy
 def test_a_versioned_model(atomic_bed: Bed) -> None:
     session = atomic_bed.use(Versioned)
     history = History(Versioned, session)

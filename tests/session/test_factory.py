@@ -80,6 +80,7 @@ def test_a_change_that_another_session_saw_first_is_not_overlooked(lease_clock: 
         check_queries(inner, Order)
 
 
+@pytest.mark.lengthy
 def test_threads_open_sessions_at_the_same_time() -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, Order, Sample)

@@ -209,6 +209,7 @@ def test_an_increment_that_cannot_be_undone_is_told() -> None:
     assert isinstance(caught.value.__cause__, hb.UnknownOutcome)
 
 
+@pytest.mark.lengthy
 @given(numbers(SMALLEST, LARGEST), st.lists(numbers(SMALLEST, LARGEST), max_size=6))
 def test_sums_are_exact_or_refused(first: int, amounts: list[int]) -> None:
     with hb.connect("memory:") as store:

@@ -94,6 +94,7 @@ def check(store: hb.Store, model: Any, *, index: bool = True) -> None:
             session.commit()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_index_is_built_between_two_calls(kind: str, call: str, lease_clock: LeaseClock) -> None:
@@ -107,6 +108,7 @@ def test_an_index_is_built_between_two_calls(kind: str, call: str, lease_clock: 
         check(store, new)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.endswith("second index")])
 def test_an_index_is_dropped_between_two_calls(kind: str, call: str, lease_clock: LeaseClock) -> None:
@@ -120,6 +122,7 @@ def test_an_index_is_dropped_between_two_calls(kind: str, call: str, lease_clock
         check(store, new, index=False)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", ["plain, a second index", "immutable", "wide, a second index", "versioned"])
 def test_a_delete_beside_the_build_is_not_undone(kind: str, lease_clock: LeaseClock) -> None:
     old, new = KINDS[kind]
@@ -145,6 +148,7 @@ def test_a_delete_beside_the_build_is_not_undone(kind: str, lease_clock: LeaseCl
     assert deleted
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", ["unique", "wide, unique"])
 @pytest.mark.parametrize("written", [False, True])
 def test_a_value_that_another_row_took_meanwhile_is_refused(kind: str, written: bool, lease_clock: LeaseClock) -> None:
@@ -180,6 +184,7 @@ def test_a_value_that_another_row_took_meanwhile_is_refused(kind: str, written: 
     assert ends == ({"UniqueViolation", "PartialWrite"} if written else {"UniqueViolation"})
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", ["plain, a second index", "versioned", "immutable"])
 def test_an_undeclared_index_stops_an_insert_and_the_error_says_so(kind: str, lease_clock: LeaseClock) -> None:
     old, new = KINDS[kind]

@@ -91,6 +91,7 @@ def test_a_commit_writes_objects_of_several_families_in_one_mutation(bed: Bed) -
     assert sound(bed.store)
 
 
+@pytest.mark.lengthy
 @pytest.mark.every_store
 @pytest.mark.parametrize("bed", ATOMIC, indirect=True)
 def test_a_group_changes_objects_of_several_families(bed: Bed) -> None:

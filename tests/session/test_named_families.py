@@ -68,6 +68,7 @@ def deletes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Delete]]:
     return found
 
 
+@pytest.mark.lengthy
 def test_deletes_of_index_entries_and_in_the_registry_name_families(deletes: list[tuple[str, Delete]]) -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, Note, registry=REGISTRY)

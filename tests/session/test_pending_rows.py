@@ -163,6 +163,7 @@ def test_a_commit_and_a_discard_free_the_rows() -> None:
         session.insert(FIRST)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(100))
 @given(
     st.lists(st.tuples(st.sampled_from(["add", "update", "delete", "look", "commit", "discard"]), st.integers(0, 2)))

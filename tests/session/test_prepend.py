@@ -445,6 +445,7 @@ class Steady:
         return True
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("mode", ["before", "after"])
 @pytest.mark.parametrize("limited", [False, True])
 def test_wherever_a_prepend_ends_the_next_one_follows(mode: Mode, limited: bool) -> None:

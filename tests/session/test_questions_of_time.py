@@ -42,6 +42,7 @@ def state(store: hb.Store) -> Any:
     return {table: sorted(cells_of(store, table)) for table in ("orders.by_state", "orders.by_amount")}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", CALLS)
 def test_a_commit_goes_on_after_a_question_of_time_that_failed(name: str) -> None:
     asked = [at for at, call in enumerate(calls_of(name)) if call.endswith("hbmodel")]

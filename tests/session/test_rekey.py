@@ -266,6 +266,7 @@ FEWER: Mapping[str, Any] = {
 """The same models with few indexes."""
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("changes", [{"user": 2}, {"app": 2}], ids=["another user", "another app"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_program_dies_at_every_call_and_the_same_call_ends_the_move(kind: str, changes: dict[str, int]) -> None:

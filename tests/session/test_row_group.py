@@ -412,6 +412,7 @@ def test_without_check_and_mutate_there_are_no_groups(bed: Bed) -> None:
         session.group(Account, bank="x")
 
 
+@pytest.mark.lengthy
 def test_whatever_fails_a_group_is_carried_out_whole_or_not_at_all() -> None:
     def prepared() -> Any:
         store = fresh(Account, Bank)

@@ -537,6 +537,7 @@ def test_whatever_fails_the_row_is_written_whole_or_not_at_all(models: Any) -> N
     assert seen == {True, False}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("bed", ["memory", "embedded", HBASE[1]], indirect=True)
 def test_versioned_objects_of_one_row_change_under_one_condition(bed: Bed) -> None:
     session = bed.use(Versioned, VersionedOwner)
@@ -732,6 +733,7 @@ def test_models_of_a_row_are_versioned_alike() -> None:
         hb.create_tables(store, Other)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kinds", ["one kind", "two kinds"])
 def test_absent_objects_are_judged_with_the_others_of_their_row(kinds: str) -> None:
     """One commit puts an object and deletes an absent one, and another commit puts both at one of its calls."""

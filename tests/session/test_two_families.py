@@ -203,6 +203,7 @@ def test_a_family_that_another_model_has_is_refused_before_anything_changes() ->
         assert store.families(TABLE) == before
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(30))
 @given(CALLS)
 def test_any_writes_of_the_two(written: list[tuple[str, Any, str, int]]) -> None:

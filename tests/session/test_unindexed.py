@@ -86,6 +86,7 @@ def test_what_is_inserted_with_a_ttl_right_after_a_delete_is_there(atomic_bed: B
         assert session.get(Card, name="a") is None
 
 
+@pytest.mark.lengthy
 def test_a_column_that_was_deleted_comes_with_a_row_that_expires(bed: Bed) -> None:
     session = bed.use(Gap)
     for n in range(30):
@@ -115,6 +116,7 @@ def test_this_machines_clock_does_not_matter_to_rows_that_expire(bed: Bed, ahead
     assert session.get(Card, name="a") == card(page="third")
 
 
+@pytest.mark.lengthy
 def test_a_cell_from_the_future_is_refused_beyond_the_bound(bed: Bed) -> None:
     session = bed.use(Card)
     row = hb.row_key(Card, name="a")

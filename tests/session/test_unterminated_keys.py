@@ -146,6 +146,7 @@ def test_every_query_answers_as_a_look_at_every_object(
         assert sorted(parts, key=objects.index) == wanted
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), deadline=None)
 @given(rows=rows, user=users)
 def test_the_newest_of_a_user_come_first(rows: list[tuple[str, int]], user: str) -> None:

@@ -673,6 +673,7 @@ def test_a_retry_runs_its_function_again_and_gives_up_in_the_end() -> None:
         assert session.retry(count_on, attempts=1) == 2
 
 
+@pytest.mark.lengthy
 def test_a_retry_leaves_nothing_pending_that_failed_for_good() -> None:
     """Whichever call to the store fails: nothing is written and pending, or the session can finish it, and the next
     retry goes through.

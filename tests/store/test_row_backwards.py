@@ -307,6 +307,7 @@ def test_a_page_with_a_known_end_costs_the_same_at_any_width(counted: Counted, w
     assert set(costs[1:]) == {(1, 33)}
 
 
+@pytest.mark.lengthy
 def test_a_page_before_a_token(counted: Counted) -> None:
     query = events(counted, "30000")
     token = query.page(20, after=query.page(25_000).next_token).previous_token
@@ -329,6 +330,7 @@ def test_the_last_objects_need_not_be_as_far_apart_as_the_first_ones(counted: Co
         assert sum(cells for _, cells in costs) <= 1_500
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("width", [*WIDTHS, 1_500, 5_000])
 def test_the_end_of_a_row_is_found_in_a_few_round_trips(counted: Counted, width: int) -> None:
     if width not in WIDTHS:
@@ -377,6 +379,7 @@ FAR = {
 }
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("owner", FAR)
 def test_wherever_the_end_is(counted: Counted, owner: str) -> None:
     fill(counted, owner.encode(), FAR[owner])
@@ -405,6 +408,7 @@ class Pet:
     notes: hb.Map[int, int] = hb.map_column("n", hb.UInt32, hb.UInt32, factory=dict)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("of_row", [("tom",), ("ann", "rex", "tom"), ("rex", "tom", "zoe")])
 def test_map_entries_are_not_read_with_the_objects_of_a_row(of_row: tuple[str, ...]) -> None:
     """Forwards and backwards, although the maps of two objects have 20,000 entries each."""

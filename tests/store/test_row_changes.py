@@ -49,6 +49,7 @@ mutations = st.lists(
 )
 
 
+@pytest.mark.lengthy
 @given(mutations)
 def test_combined_mutations_do_the_same(drawn: list[Put | Delete]) -> None:
     with hb.connect("memory:") as store:

@@ -94,6 +94,7 @@ WIDE = wide_rows("t", b"d", [b"d:a", b"d:b", b"d:c"])
 ROW = KeyRange.prefix(terminated(b"m"))
 
 
+@pytest.mark.lengthy
 def test_pages_grow_and_hold_whole_objects(store: RecordingStore) -> None:
     rows = read(FoldedStore(store, [WIDE]), ROW)
     assert [row.row for row in rows] == [place(b"m", b"%06d" % number) for number in range(WIDTH // 3)]
@@ -104,6 +105,7 @@ def test_pages_grow_and_hold_whole_objects(store: RecordingStore) -> None:
     assert sum(sizes) < WIDTH + PAGES[-1]
 
 
+@pytest.mark.lengthy
 def test_a_few_objects_take_one_small_page(store: RecordingStore) -> None:
     folded = FoldedStore(store, [WIDE])
     assert len(read(folded, KeyRange(place(b"m", b"005000"), ROW.stop), limit=20)) == 20
@@ -126,6 +128,7 @@ def test_a_row_is_read_without_a_filter_if_all_its_cells_are_wanted(strict: bool
         assert rest
 
 
+@pytest.mark.lengthy
 def test_a_row_that_overflows_is_continued_before_the_next_one(store: RecordingStore) -> None:
     rows = read(FoldedStore(store, [WIDE]), KeyRange())
     assert [row.row for row in rows] == [
@@ -206,6 +209,7 @@ def test_rows_that_overflow_backwards_one_after_the_other_are_read_by_larger_pag
         assert len(sizes) < 320
 
 
+@pytest.mark.lengthy
 def test_rows_of_all_widths_are_one_scan_in_pieces(store: RecordingStore) -> None:
     for filter in (None, And([FirstCellOnly(), KeyOnly()])):
         assert len(read(FoldedStore(store, [WIDE]), KeyRange(), filter=filter)) == WIDTH // 3 + 2
@@ -268,6 +272,7 @@ def test_the_last_object_takes_few_small_calls(store: RecordingStore) -> None:
     assert last.row == place(b"m", b"004320")
 
 
+@pytest.mark.lengthy
 def test_backwards_in_bounded_pages(store: RecordingStore) -> None:
     rows = read(FoldedStore(store, [WIDE]), KeyRange(), reversed=True)
     assert [row.row for row in rows] == [
@@ -369,6 +374,7 @@ def test_objects_of_one_cell_whose_alias_is_empty(names: list[tuple[bytes, bytes
         assert [row.row for row in read(folded, KeyRange())] == places[3:]
 
 
+@pytest.mark.lengthy
 @given(st.lists(st.binary(max_size=3), min_size=1, max_size=40, unique=True), st.integers(1, 5))
 def test_the_last_object_whatever_the_qualifiers(names: list[bytes], page: int) -> None:
     with EmbeddedStore(None) as store:

@@ -17,6 +17,7 @@ class Left:
     number: hb.Column[int] = hb.column("n")
 
 
+@pytest.mark.lengthy
 def test_a_session_that_is_left_is_discarded(caplog: pytest.LogCaptureFixture) -> None:
     gc.collect()  # sessions that other tests have left
     with hb.connect("memory:") as store, caplog.at_level(logging.WARNING, "hbmodel"):

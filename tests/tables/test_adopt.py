@@ -67,6 +67,7 @@ def fill(store: hb.Store, rows: int = 30) -> None:
     store.put("adoptee", [Put(row_of(f"s{number % 3}", number), GOOD) for number in range(rows)])
 
 
+@pytest.mark.lengthy
 def test_a_table_that_fits_is_adopted(bed: Bed) -> None:
     store = bed.store
     if bed.real:
@@ -650,6 +651,7 @@ def test_a_table_that_another_model_shares_is_created() -> None:
 # --- the sample -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(60), deadline=None)
 @given(
     rows=st.sets(st.binary(min_size=1, max_size=4), max_size=60),

@@ -130,6 +130,7 @@ def test_commands_tell_it_too(tmp_path_factory: pytest.TempPathFactory, data: st
     assert unexpected_commands(f"embedded:{path}") == {}
 
 
+@pytest.mark.lengthy
 def test_the_calls_go_through_if_nothing_is_damaged() -> None:
     with hb.connect("memory:") as store:
         fill(store)

@@ -200,6 +200,7 @@ def test_programs_of_the_older_declaration_lose_nothing(bed: Bed, make: Callable
     assert (report.rows, report.missing) == (len(whole), 0)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("stop_in", ["write-only", "absent"])
 def test_a_call_that_was_killed_is_finished_by_the_next(stop_in: str) -> None:
     two = declare()

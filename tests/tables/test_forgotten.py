@@ -419,6 +419,7 @@ def test_a_table_whose_objects_do_not_move_or_have_moved_is_forgotten(phase: str
         assert list(Registry(store).tables()) == [NEW.table]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("gone", [OLD, NEW], ids=["old", "new"])
 def test_a_move_whose_table_is_gone_is_rolled_back_once_the_table_is_there_again(gone: hb.schema.TableSchema) -> None:
     with hb.connect("memory:") as store:

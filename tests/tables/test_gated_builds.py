@@ -174,6 +174,7 @@ def test_an_index_is_built_while_objects_of_one_row_are_on_their_way(store: hb.S
     check_index(store, new, [f"{number}" for number in range(count)])
 
 
+@pytest.mark.lengthy
 def test_writers_of_other_stores_are_waited_for() -> None:
     old, new = declare("by_note"), declare("by_note", "by_rank")
     with fresh(old, gated=False) as store:

@@ -192,6 +192,7 @@ def test_an_index_dropped_behind_a_killed_build_is_built_whole(
     assert all_found(store, two)
 
 
+@pytest.mark.lengthy
 def test_what_a_killed_build_has_left_is_forgotten(monkeypatch: pytest.MonkeyPatch, store: hb.Store, two: Two) -> None:
     killed_before_the_work_is_forgotten(monkeypatch, store, two)
     assert len(work_left(store, two)) == 2

@@ -98,6 +98,7 @@ def test_a_drop_by_the_name_alone_means_the_index_that_has_it_now() -> None:
         check(store, model(ix=hb.index("x")), "ix")
 
 
+@pytest.mark.lengthy
 def test_an_index_that_is_built_by_either_of_two_programs_is_one() -> None:
     """Programs with the old and the new name, none of which has built it yet."""
     old, new = model(ix=hb.index("x")), model(iz=hb.index("x"))
@@ -208,6 +209,7 @@ def hold(store: RecordingStore) -> None:
     assert len({call.table or str(call) for call in made}) <= len(made)
 
 
+@pytest.mark.lengthy
 def test_a_drop_means_the_declared_entries_while_another_index_has_the_name() -> None:
     """A stopped drop has left ix; the model declares this name for the index that is called iz in the registry."""
     with Named(hb.connect("memory:")) as store:

@@ -134,6 +134,7 @@ def test_salts(text: str) -> None:
     assert of_keys(*keys[:3]).salt is None, "three rows prove nothing"
 
 
+@pytest.mark.lengthy
 def test_an_unknown_salt_is_a_comment() -> None:
     found = of_keys(*(bytes([crc32(b"%d" % n) % 7]) + b"%08d" % n for n in range(200)))
     assert found.salt is None

@@ -265,6 +265,7 @@ def test_queries_over_both_tables_are_those_over_one(
         check_walk(query, wanted, walk)
 
 
+@pytest.mark.lengthy
 @given(PLACES, st.sampled_from(["p0", "p2"]), st.none() | st.integers(0, 3), st.booleans())
 @settings(max_examples=examples(30))
 def test_queries_through_an_index_of_both_tables(
@@ -572,6 +573,7 @@ class Numbered:
 NUMBERED = hb.schema.schema_of(Numbered)
 
 
+@pytest.mark.lengthy
 def test_objects_that_change_move_in_a_maintenance_window(anywhere: hb.Store) -> None:
     times = QUICK if isinstance(anywhere, EmbeddedStore) else TIMES
     hb.create_tables(anywhere, Account)
@@ -613,6 +615,7 @@ def test_objects_that_change_move_in_a_maintenance_window(anywhere: hb.Store) ->
     assert hb.indexes.verify_index(anywhere, Numbered, "by_owner", times=times).sound
 
 
+@pytest.mark.lengthy
 def test_a_rollback_of_a_maintenance_window_that_was_cut_short_must_be_finished() -> None:
     """It drops the new table while the phase is still that of the window."""
     times = hb.indexes.IndexTimes(lease=0.02, longest_call=0.01, grace=20, clock_bound=2)

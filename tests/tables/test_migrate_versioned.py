@@ -750,6 +750,7 @@ class ByText:
     by_tag = hb.index("tag")
 
 
+@pytest.mark.lengthy
 def test_keys_without_a_terminator_move() -> None:
     users = ("", "a", "ab", "a\0", "abc", "\uffff", "aaaaaaaa", "aaaaaaaaa")
     places = [(user, at) for user in users for at in (0, 1, 2**64 - 1)]

@@ -56,6 +56,7 @@ def set_phase(store: hb.Store, new: type[Any], phase: str) -> None:
     assert registry.change_move(schema.replaces, schema, found, phase)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("transactions", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_index_that_is_built_while_objects_move_has_them_all(kind: str, transactions: bool) -> None:
@@ -86,6 +87,7 @@ def test_an_index_that_is_built_while_objects_move_has_them_all(kind: str, trans
         assert f"{hb.schema.schema_of(new).table}.{index}.2" in store.tables()
 
 
+@pytest.mark.lengthy
 def test_an_index_that_the_model_does_not_declare_stops_the_move() -> None:
     """Its entries would be missing."""
     with fresh() as store:
@@ -153,6 +155,7 @@ def test_a_delete_of_an_immutable_object_does_not_begin_once_objects_move() -> N
         assert hb.Session(store).get(new, number=1, user=1) == made(1)
 
 
+@pytest.mark.lengthy
 def test_a_roll_back_that_ended_after_the_new_table_was_dropped_is_finished() -> None:
     with fresh() as store:
         new, _, _ = begun(store, "versioned")
@@ -185,6 +188,7 @@ def _until(before: str, after: str, kill: Callable[..., None]) -> Any:
     return changed
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_read_before_a_rollback_does_not_come_back(kind: str) -> None:
     """A program is paused while the migration is rolled back, an object is deleted, and the migration is

@@ -45,6 +45,7 @@ def test_names_of_every_store(bed: Bed) -> None:
         others.name_of(METRICS, first + 3)
 
 
+@pytest.mark.lengthy
 def test_threads_that_claim_the_same_names(bed: Bed) -> None:
     new(bed)
     words = [f"word{number}" for number in range(20)]
@@ -56,6 +57,7 @@ def test_threads_that_claim_the_same_names(bed: Bed) -> None:
     assert [names.name_of(METRICS, number) for number in found[0]] == words
 
 
+@pytest.mark.lengthy
 @settings(max_examples=examples(30))
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6), max_size=12))
 def test_a_name_comes_back(words: list[str]) -> None:

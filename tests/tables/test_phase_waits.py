@@ -104,6 +104,7 @@ def move_to_and_fro(store: hb.Store, kind: str) -> list[hb.migration.MigrationPr
     return [progress for progress in seen if progress.phase == "waiting"]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", MODELS)
 def test_nobody_waits_for_writers_where_each_write_looks_at_the_registry(local: hb.Store, kind: str) -> None:
     waits = move_to_and_fro(local, kind)
@@ -153,6 +154,7 @@ class Standing(RecordingStore):
         return super()._do(call, apply)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_program_that_moves_objects_is_waited_for_by_name(kind: str) -> None:
     """It has noticed nothing, and its lease is over: what it sends may arrive."""
@@ -191,6 +193,7 @@ def test_a_program_that_moves_objects_is_waited_for_by_name(kind: str) -> None:
         assert sorted(one.number for one in found) == [0, 1, 2]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", MODELS)
 def test_what_a_program_sends_after_its_phase_has_no_effect_in_a_transaction(local: hb.Store, kind: str) -> None:
     old, new, made = MODELS[kind]

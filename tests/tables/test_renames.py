@@ -144,6 +144,7 @@ def check(store: hb.Store, both: Renamed, expected: Mapping[tuple[str, int], tup
             assert (report.missing, report.refused, report.rows) == (0, 0, len(expected)), str(report)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("bed", "versioned"), paired((STORES, False), (("memory", HBASE[1]), True)), indirect=["bed"])
 @pytest.mark.parametrize("said", [True, False], ids=["said", "seen"])
 def test_programs_from_before_and_after_write_in_turns(bed: Bed, said: bool, versioned: bool) -> None:
@@ -176,6 +177,7 @@ def test_programs_from_before_and_after_write_in_turns(bed: Bed, said: bool, ver
     assert not [name for name in bed.store.tables() if name.startswith(table)]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("versioned", [False, True])
 def test_programs_from_before_use_a_table_that_a_later_one_created(versioned: bool) -> None:
     """In a new store, the registry learns the earlier names from the declaration alone."""

@@ -46,6 +46,7 @@ def test_a_sample_of_keys_with_a_long_common_beginning_is_of_the_whole_table(sto
     assert rows[-1] > b"x" * 30 + (500).to_bytes(2)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("count", [1, 2, 10, 100])
 def test_clusters_of_keys_do_not_say_how_many_rows_there_are(store: Store, count: int) -> None:
     fill(
@@ -62,6 +63,7 @@ def test_clusters_of_keys_do_not_say_how_many_rows_there_are(store: Store, count
     assert share is None
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("buckets", [4, 16, 256])
 @pytest.mark.parametrize("count", [1, 2, 10, 20, 50, 100, 1000, 3000])
 def test_times_behind_a_salt_are_never_counted_far_wrong(store: Store, buckets: int, count: int) -> None:

@@ -165,6 +165,7 @@ def test_a_build_waits_for_nobody_where_nobody_writes() -> None:
         assert max((progress.seconds_left or 0 for progress in seen if progress.phase == "waiting"), default=0) < 1
 
 
+@pytest.mark.lengthy
 def test_a_build_names_the_program_that_it_waits_for() -> None:
     with fresh(ONE, gated=False) as store:
         session = session_of(store, QUIET)
@@ -212,6 +213,7 @@ def test_a_program_without_calls_rests_and_is_not_waited_for() -> None:
             add(session, "b")  # it takes a lease again, and learns of the index
 
 
+@pytest.mark.lengthy
 def test_a_call_of_unknown_outcome_is_waited_for_though_the_program_has_ended() -> None:
     with fresh(ONE, gated=False) as store:
 
@@ -357,6 +359,7 @@ def test_the_end_of_a_program_does_not_wait_for_a_store_that_is_down() -> None:
         assert down.sent == 3, "sent again for 5 seconds, and the second line not at all"
 
 
+@pytest.mark.lengthy
 def test_a_lease_that_was_slept_through_is_taken_again() -> None:
     """The machine sleeps between two writes, and an index is built meanwhile."""
     now = [1_000_000]
@@ -392,6 +395,7 @@ def test_writes_do_not_lengthen_the_lease_of_readers() -> None:
             assert store.told() == ["get hbmodel", "get rolled"]
 
 
+@pytest.mark.lengthy
 def test_a_writer_learns_of_a_change_from_what_it_reads() -> None:
     now = [1_000_000]
     with fresh(PLAIN, gated=False) as store:

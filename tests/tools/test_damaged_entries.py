@@ -174,5 +174,6 @@ def test_an_entry_that_cannot_be_read_is_named(url: str) -> None:
     assert result.output.count("\n") == 1
 
 
+@pytest.mark.lengthy
 def test_the_commands_go_through_if_nothing_is_damaged(url: str) -> None:
     assert [unexpected(url, table) for table in PLACES] == [{}, {}, {}]

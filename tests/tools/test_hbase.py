@@ -37,6 +37,7 @@ def run(directory: Path, command: str, *options: str) -> Result:
     return CliRunner().invoke(main, ["hbase", command, "--directory", str(directory), *options])
 
 
+@pytest.mark.lengthy
 def test_start_prints_where_it_runs(directory: Path) -> None:
     result = run(directory, "start")
     assert result.exit_code == 0, result.output
@@ -51,6 +52,7 @@ def test_start_prints_where_it_runs(directory: Path) -> None:
     assert run(directory, "start").stdout == result.stdout
 
 
+@pytest.mark.lengthy
 def test_start_takes_a_version(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HBASE_HOME", raising=False)
     assert "version    2.4.17\n" in run(directory, "start", "--version", "2.4.17").stdout
@@ -62,6 +64,7 @@ def test_start_takes_a_version(directory: Path, monkeypatch: pytest.MonkeyPatch)
     assert "2.4.17" in result.stderr
 
 
+@pytest.mark.lengthy
 def test_stop_says_whether_anything_ran(directory: Path) -> None:
     run(directory, "start")
     assert run(directory, "stop").stdout == "stopped\n"
@@ -70,6 +73,7 @@ def test_stop_says_whether_anything_ran(directory: Path) -> None:
     assert (again.exit_code, again.stdout) == (0, "nothing ran\n")
 
 
+@pytest.mark.lengthy
 def test_status_as_json(directory: Path) -> None:
     stopped = run(directory, "status", "--json")
     assert stopped.exit_code == 1
@@ -91,6 +95,7 @@ def test_status_as_json(directory: Path) -> None:
     assert shown["logs"]["thrift1"] == str(directory / "logs" / "thrift1.log")
 
 
+@pytest.mark.lengthy
 def test_status_of_what_has_died(directory: Path) -> None:
     assert run(directory, "status").stdout.startswith("stopped")
     run(directory, "start", "--gateway", "thrift1")
@@ -101,6 +106,7 @@ def test_status_of_what_has_died(directory: Path) -> None:
     assert "missing    thrift1" in result.stdout
 
 
+@pytest.mark.lengthy
 def test_start_takes_ports_gateways_heaps_and_properties(directory: Path) -> None:
     options = ["--gateway", "thrift2", "--thrift2-port", "23517", "--server-heap", "700m", "--property", "a.b=c=d"]
     assert run(directory, "start", *options).exit_code == 0
@@ -112,6 +118,7 @@ def test_start_takes_ports_gateways_heaps_and_properties(directory: Path) -> Non
     assert other.exit_code == 1
 
 
+@pytest.mark.lengthy
 def test_an_error_is_one_line_and_exit_status_1(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SERVER", "die")
     result = run(directory, "start")
@@ -162,6 +169,7 @@ def test_a_full_disk_under_the_output_of_a_log_is_told_as_such(
         main(["hbase", "logs", "--directory", str(directory)], standalone_mode=False)
 
 
+@pytest.mark.lengthy
 def test_logs(directory: Path) -> None:
     none = run(directory, "logs")
     assert none.exit_code == 1

@@ -114,6 +114,7 @@ def test_an_index_is_built_watched_repaired_and_dropped(url: str, tmp_path: Path
     assert registered.output == "visits-cli.by_page: absent\n"
 
 
+@pytest.mark.lengthy
 def test_a_status_exits_by_the_share_of_stale_entries(url: str, tmp_path: Path) -> None:
     assert run(url, tmp_path, "build").exit_code == 0
     assert run(url, tmp_path, "status", "--threshold", "0").exit_code == 0

@@ -102,6 +102,7 @@ def refused(url: str, *arguments: str) -> str:
     return result.output
 
 
+@pytest.mark.lengthy
 def test_a_pasted_key_is_read_and_written(url: str) -> None:
     fields = {"user": 1, "at": "2026-03-01T03:00:00Z"}
     (written,) = lines(url, "key", "encode", "cli_actions", "user=1", "at=2026-03-01T03:00:00Z")
@@ -175,6 +176,7 @@ def invoices(file: str) -> str:
     return file
 
 
+@pytest.mark.lengthy
 def test_members_of_enumerations_are_given_by_value_and_others_are_an_error(invoices: str) -> None:
     scan = ("scan", "cli_invoices", "--full-scan", "--where")
     for found in ("status=paid", "was=draft", "was!=paid", "was^=dr", "was is not null", "rights=3", "status>=draft"):

@@ -132,6 +132,7 @@ def wrong_values() -> Iterator[Any]:
             yield pytest.param(table, column, value, only, marks=marks)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("table", "column", "value", "only"), list(wrong_values()))
 def test_values_of_another_type(good: Path, tmp_path: Path, table: str, column: str, value: Any, only: bool) -> None:
     """SQLite stores values of any type in any column, and does not notice a changed type."""
@@ -144,6 +145,7 @@ def test_values_of_another_type(good: Path, tmp_path: Path, table: str, column: 
     assert tell(path) == {}
 
 
+@pytest.mark.lengthy
 def test_damage_is_told_with_the_path(good: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(good.read_bytes())

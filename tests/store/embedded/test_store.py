@@ -195,6 +195,7 @@ class TestCompaction:
         clock.now += 2000
         assert values(store) == {b"e:a": b"ever"}, "d keeps one version: what lay below is gone"
 
+    @pytest.mark.lengthy
     def test_dead_rows_leave_nothing(self, store: EmbeddedStore, clock: Clock) -> None:
         for number in range(1000):
             store.put(
@@ -299,6 +300,7 @@ class TestStorage:
         assert found == 4_000
         assert peak < 8 * 1024 * 1024, "20 MB were read"
 
+    @pytest.mark.lengthy
     def test_wide_rows_bound_a_batch_by_bytes(self, store: EmbeddedStore) -> None:
         for number in range(6):
             store.put(T, [Put(b"%d" % number, {b"d:a": bytes(3 * 1024 * 1024)}, 1)])
@@ -759,6 +761,7 @@ class TestFork:
 
 
 class TestThreads:
+    @pytest.mark.lengthy
     def test_many_at_once(self, store: EmbeddedStore) -> None:
         def work(name: int) -> None:
             for number in range(40):
@@ -772,6 +775,7 @@ class TestThreads:
         assert values(store, b"counter") == {b"d:c": (320).to_bytes(8, "big")}
         assert len(values(store, b"shared")) == 8
 
+    @pytest.mark.lengthy
     @pytest.mark.parametrize("in_file", [True, False])
     def test_rows_are_read_whole(self, path: str, in_file: bool) -> None:
         """A row in many segments is never seen half changed."""

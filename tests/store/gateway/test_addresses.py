@@ -139,6 +139,7 @@ def message(name: str, fields: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Type: application/x-thrift\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
 
+@pytest.mark.lengthy
 def test_a_gateway_that_is_cut_off_from_hbase_is_left_for_another() -> None:
     text = b"org.apache.hadoop.hbase.client.NoServerForRegionException: none"
     cut_off = b"\x0c\x00\x01\x0b\x00\x01" + struct.pack(">i", len(text)) + text + b"\x00"

@@ -223,6 +223,7 @@ def test_scans_are_bounded_too() -> None:
     assert connections.lease_streams(1)
 
 
+@pytest.mark.lengthy
 def test_an_abandoned_lease_is_reclaimed_by_whoever_needs_it() -> None:
     connections = pool(size=1, patience=5)
     lease = connections.lease()

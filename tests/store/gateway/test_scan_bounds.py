@@ -44,6 +44,7 @@ def test_forward_bounds_are_exact(table: set[bytes], keys: KeyRange) -> None:
     assert ([] if bounds is None else forward(table, *bounds)) == sorted(row for row in table if row in keys)
 
 
+@pytest.mark.lengthy
 @given(st.sets(row_keys), ranges)
 @example({b"\x00", b"a", b"b"}, KeyRange(b"", b"\x00"))
 @example({b"a", b"\x60" + b"\xff" * 9}, KeyRange(b"a", b"b"))
