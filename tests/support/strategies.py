@@ -128,7 +128,14 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.ReverseStamp("s", round=True),
     codecs.ReverseStampInt,
     codecs.DecimalText(3),
+    codecs.ReverseDecimalText(3),
     codecs.HexText(3),
+    codecs.Separated(codecs.DecimalText(3), "|"),
+    codecs.Separated(codecs.HexText(3), b"1"),
+    codecs.Separated(codecs.ReverseDecimalText(3), "::"),
+    codecs.Separated(codecs.Bytes(3), b"\x00"),
+    codecs.Separated(codecs.ReverseStamp("s", round=True), "-"),
+    codecs.Separated(codecs.Reversed(codecs.UInt32), "|"),
     codecs.Delimited("|"),
     codecs.Delimited("::"),
     codecs.Delimited(b"\x00"),
@@ -261,7 +268,7 @@ def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
             return numbers(-(1 << codec.bits - 1), (1 << codec.bits - 1) - 1)
         case ReverseLongCodec():
             return numbers(0, 2**63 - 1)
-        case DecimalText() | ReversedDigits():
+        case DecimalText() | codecs.ReverseDecimalText() | ReversedDigits():
             return numbers(0, 10**codec.width - 1)
         case HexText():
             return numbers(0, 16**codec.width - 1)
@@ -296,6 +303,8 @@ def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
             return numbers(-(2**63), 2**63 - 1).map(lambda number: timedelta(0, 0, number))
         case codecs.DelimitedInt():
             return numbers(0 if b"-" in codec.delimiter else -(10**20), 10**20)
+        case codecs.Separated():
+            return values_of(codec.codec)
         case codecs.NonEmpty():
             return values_of(codec.codec).filter(lambda value: len(value) > 0)
         case FixedText():

@@ -81,6 +81,21 @@ KEYS: dict[str, tuple[Callable[[int], bytes], list[str], str]] = {
     "text": (lambda n: "ä".encode() * (n % 3 + 1) + b"%d" % n, ["hb.Text"], "likely"),
     "text of one width": (lambda n: b"web%02d" % n, ["hb.Text"], "likely"),
     "UUIDs": (lambda n: str(UUID(int=n << 64 | 15)).encode(), ["hb.Text"], "likely"),
+    "numbers with leading zeros": (
+        lambda n: b"u%d|%05d|%08x" % (n % 7, n, n * 7919),
+        [
+            'hb.codecs.Delimited("|")',
+            'hb.codecs.Separated(hb.codecs.DecimalText(5), "|")',
+            "hb.codecs.HexText(8)",
+        ],
+        "likely",
+    ),
+    "times": (
+        lambda n: b"%d|%d" % (1_772_366_400_000 + n, 10**13 - 1 - 1_772_366_400_000 - n),
+        ['hb.codecs.Separated(hb.codecs.DecimalText(13), "|")', "hb.codecs.ReverseDecimalText(13)"],
+        "likely",
+    ),
+    "few digits": (lambda n: b"a|%d|x" % (100 + n % 900), ['hb.codecs.Delimited("|")'] * 2 + ["hb.Text"], "likely"),
     "two parts": (lambda n: b"u%d|%d" % (n % 7, n), ['hb.codecs.Delimited("|")', "hb.Text"], "likely"),
     "three parts": (
         lambda n: b"u%d:%d:x" % (n % 7, n),
@@ -108,6 +123,15 @@ def test_keys(known: tuple[Callable[[int], bytes], list[str], str]) -> None:
     assert found.salt is None
     few = of_keys(key(0), key(1))
     assert {guess.confidence for guess in few.guesses} == {"unsure"}
+
+
+def test_a_number_without_leading_zeros_beside_others_is_unsure() -> None:
+    found = of_keys(*(b"2026-%02d-%02d" % (1 + n % 12, 1 + n // 12 % 28) for n in range(60)))
+    assert [(guess.codec, guess.confidence) for guess in found.guesses if guess.column is None] == [
+        ('hb.codecs.Separated(hb.codecs.DecimalText(4), "-")', "unsure"),
+        ('hb.codecs.Separated(hb.codecs.DecimalText(2), "-")', "likely"),
+        ("hb.codecs.DecimalText(2)", "likely"),
+    ]
 
 
 def salted(salt: hb.salts.Salt, keys: Sequence[bytes]) -> list[bytes]:

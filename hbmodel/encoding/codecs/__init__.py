@@ -26,7 +26,8 @@ from hbmodel.encoding.codecs.integers import (
 )
 from hbmodel.encoding.codecs.java import JavaInt, JavaLong, JavaUTF, ReverseStamp, ReverseStampInt
 from hbmodel.encoding.codecs.non_empty import NonEmpty
-from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, DelimitedInt, HexText
+from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, DelimitedInt, HexText, ReverseDecimalText
+from hbmodel.encoding.codecs.separated import Separated
 from hbmodel.encoding.codecs.structured import Json, MsgPack
 from hbmodel.encoding.codecs.text import Bytes, PaddedBytes, Text
 from hbmodel.encoding.codecs.times import Date, Datetime, Duration, Timestamp
@@ -69,10 +70,12 @@ __all__ = [
     "NonEmpty",
     "Order",
     "PaddedBytes",
+    "ReverseDecimalText",
     "ReverseStamp",
     "ReverseStampInt",
     "Reversed",
     "ReversedDigits",
+    "Separated",
     "Text",
     "Timestamp",
     "UInt8",

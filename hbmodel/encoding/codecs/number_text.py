@@ -65,6 +65,44 @@ class DecimalText(FixedWidth[int]):
 
 
 @frozen
+class ReverseDecimalText(FixedWidth[int]):
+    """A non-negative number, subtracted from the largest number of `width` digits, as decimal text: `"%013d" % (10**13
+    - 1 - n)` for 13 digits. The largest number sorts first.
+    """
+
+    width: int = field(converter=declared_width)
+
+    python_type = int
+    order = "descending"
+    raw_order = "descending"
+    low = 0
+
+    @property
+    def high(self) -> int:
+        """The largest number."""
+        largest: int = 10**self.width - 1
+        return largest
+
+    def encode(self, value: int) -> bytes:
+        number = integer(value)
+        if not self.low <= number <= self.high:
+            raise out_of_range(self.low, self.high)
+        return b"%0*d" % (self.width, self.high - number)
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> int:
+        return self.high - number_of(data, self.width)
+
+    def floor(self, value: int) -> int | None:
+        return floor_integer(value, self.low, self.high)
+
+    @property
+    def spec(self) -> dict[str, JSON]:
+        return {"codec": "reverse_decimal_text", "width": self.width}
+
+
+@frozen
 class HexText(FixedWidth[int]):
     """A non-negative number as hex text of `width` lower-case digits, with leading zeros: 42 as `0000002a`."""
 
@@ -124,7 +162,8 @@ def text_integer(data: bytes) -> int:
         raise DecodingError("Stored text has more digits than Python converts to an integer.") from None
 
 
-def _delimiter(delimiter: Any) -> bytes:
+def declared_delimiter(delimiter: Any) -> bytes:
+    """The bytes of a delimiter, as a model declares it."""
     data = delimiter.encode() if isinstance(delimiter, str) else delimiter
     if not isinstance(data, bytes) or not data:
         raise DeclarationError("A delimiter must have at least one byte.", found=repr(delimiter))
@@ -151,7 +190,7 @@ class Delimited(Codec[str]):
         delimiter: one or more bytes, or ASCII text.
     """
 
-    delimiter: bytes = field(converter=_delimiter)
+    delimiter: bytes = field(converter=declared_delimiter)
     order: Order = field(
         init=False,
         eq=False,
@@ -207,7 +246,7 @@ class Delimited(Codec[str]):
 
 
 def _integer_delimiter(delimiter: Any) -> bytes:
-    data = _delimiter(delimiter)
+    data = declared_delimiter(delimiter)
     if set(data) & set(b"0123456789"):
         raise DeclarationError(
             "The delimiter of an integer must not contain a digit: for numbers of a fixed width without a delimiter, "
@@ -264,6 +303,7 @@ class DelimitedInt(Codec[int]):
 
 SPECS: SpecReaders = {
     "decimal_text": lambda spec, codec_of: DecimalText(spec["width"]),
+    "reverse_decimal_text": lambda spec, codec_of: ReverseDecimalText(spec["width"]),
     "hex_text": lambda spec, codec_of: HexText(spec["width"]),
     "delimited_int": lambda spec, codec_of: DelimitedInt(bytes.fromhex(spec["delimiter"])),
     "delimited": lambda spec, codec_of: Delimited(bytes.fromhex(spec["delimiter"])),

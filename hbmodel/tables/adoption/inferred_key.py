@@ -8,9 +8,20 @@ from collections.abc import Iterator, Sequence
 from math import log2
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from hbmodel.encoding.codecs import Bytes, Codec, DecimalText, Delimited, HexText, Text, UInt32, UInt64
+from hbmodel.encoding.codecs import (
+    Bytes,
+    Codec,
+    DecimalText,
+    Delimited,
+    HexText,
+    ReverseDecimalText,
+    Separated,
+    Text,
+    UInt32,
+    UInt64,
+)
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.encoding.salts import DigestSalt, HashSalt, JavaHashSalt, Salt
 from hbmodel.errors import DecodingError, EncodingError
@@ -32,6 +43,14 @@ WIDEST_NUMBER: Final = 1_000
 """The maximum number of digits that are read as a number, because Python refuses to convert a very large number of
 digits.
 """
+
+LONG_NUMBER: Final = 10
+"""Numbers of so many digits are times or ids, which all have the same number of digits."""
+
+MILLISECOND_DIGITS: Final = 13
+FIRST_TIME: Final = 946_684_800_000
+LAST_TIME: Final = 4_102_444_800_000
+"""The years 2000 to 2100 in ms since 1970."""
 
 PROOF: Final = 32.0
 """How many bits of prefixes must agree with a salt before chance is excluded."""
@@ -151,11 +170,7 @@ def _guesses(keys: Sequence[bytes]) -> Sequence[CodecGuess]:
             return [CodecGuess("str", "hb.Text", Text, enough, "UUIDs as text")]
         delimiter = _delimiter(keys)
         if delimiter is not None:
-            text = f"hb.codecs.Delimited({literal(delimiter if delimiter == bytes(1) else delimiter.decode())})"
-            likely = enough and delimiter in CLEAR
-            ended = CodecGuess("str", text, Delimited(delimiter), likely, f"text up to {delimiter!r}")
-            last = CodecGuess("str", "hb.Text", Text, likely, f"text behind the last {delimiter!r}")
-            return [*[ended] * keys[0].count(delimiter), last]
+            return _delimited([*zip(*(key.split(delimiter) for key in keys), strict=True)], delimiter)
         if not any(b"\x00" in key for key in keys):
             return [CodecGuess("str", "hb.Text", Text, enough, f"text (UTF-8) of {in_bytes([*widths])}")]
     if len(widths) == 1:
@@ -164,9 +179,44 @@ def _guesses(keys: Sequence[bytes]) -> Sequence[CodecGuess]:
     return [CodecGuess("bytes", "hb.Bytes", Bytes, False, f"{in_bytes([*widths])} of no known form")]
 
 
+def _delimited(fields: Sequence[Sequence[bytes]], delimiter: bytes) -> Sequence[CodecGuess]:
+    """The fields of keys with a delimiter between them, from the values of each.
+
+    Digits are taken for numbers of fixed width if a field has leading zeros, or is as long as a time. Otherwise other
+    keys may have more digits.
+    """
+    shown = literal(delimiter if delimiter == bytes(1) else delimiter.decode())
+    likely = len(fields[0]) >= ENOUGH and delimiter in CLEAR
+    numbers = [_number(values, len(values[0])) if len({*map(len, values)}) == 1 else None for values in fields]
+    padded = [number is not None and _is_padded(values) for number, values in zip(numbers, fields, strict=True)]
+    numbers = [
+        evolve(number, likely=number.likely and sure) if number and any(padded) else None
+        for number, sure in zip(numbers, padded, strict=True)
+    ]
+    guesses: list[CodecGuess] = []
+    for number in numbers[:-1]:
+        if number is None:
+            text, reason = f"hb.codecs.Delimited({shown})", f"text up to {delimiter!r}"
+            guesses.append(CodecGuess("str", text, Delimited(delimiter), likely, reason))
+        else:
+            text, reason = f"hb.codecs.Separated({number.text}, {shown})", f"{number.reason} and {delimiter!r}"
+            guesses.append(CodecGuess("int", text, Separated(number.codec, delimiter), number.likely, reason))
+    last = CodecGuess("str", "hb.Text", Text, likely, f"text behind the last {delimiter!r}")
+    return [*guesses, numbers[-1] or last]
+
+
+def _is_padded(values: Sequence[bytes]) -> bool:
+    return len(values[0]) >= LONG_NUMBER or any(value.startswith(b"0") and len(value) > 1 for value in values)
+
+
 def _number(keys: Sequence[bytes], width: int) -> CodecGuess | None:
     """The fields of keys of one width, if the keys are numbers."""
     enough = len(keys) >= ENOUGH
+    if width == MILLISECOND_DIGITS and all(map(DECIMAL.fullmatch, keys)):
+        times = ReverseDecimalText(width)
+        if all(FIRST_TIME <= times.decode(key) < LAST_TIME <= int(key) for key in keys):
+            reason = f"{width} digits, times in ms that are subtracted from 9999999999999"
+            return CodecGuess("int", f"hb.codecs.ReverseDecimalText({width})", times, enough, reason)
     if width <= WIDEST_NUMBER and all(map(DECIMAL.fullmatch, keys)):
         codec: Codec[Any] = DecimalText(width)
         return CodecGuess("int", f"hb.codecs.DecimalText({width})", codec, enough, f"{width} decimal digits")

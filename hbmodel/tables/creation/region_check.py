@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.encoding.codecs import Codec
+from hbmodel.encoding.codecs import Codec, Separated
 from hbmodel.encoding.codecs.base import COMPLEMENT
 from hbmodel.encoding.key_field import KeyField
 from hbmodel.encoding.key_layout import KeyLayout
@@ -124,8 +124,10 @@ def codec_bytes(codec: Codec[Any]) -> bytes:
     kind = codec.spec["codec"]
     if kind == "hex_text":
         return HEX_TEXT
-    if kind in {"decimal_text", "reversed_digits"}:
+    if kind in {"decimal_text", "reverse_decimal_text", "reversed_digits"}:
         return DECIMAL_TEXT
+    if isinstance(codec, Separated):
+        return codec_bytes(codec.codec) + codec.separator
     if kind == "bool":
         return b"\x00\x01"
     return UTF8_BYTES if kind in {"text", "delimited"} else ANY_BYTE
