@@ -158,6 +158,35 @@ def test_salts(text: str) -> None:
     assert of_keys(*keys[:3]).salt is None, "three rows prove nothing"
 
 
+SALTS_OF_FIRST = {
+    'hb.HashSalt(8, by="part1")': hb.HashSalt(8),
+    'hb.salts.JavaHashSalt(5, by="part1")': hb.salts.JavaHashSalt(5),
+    **{f'hb.salts.DigestSalt({digits}, by="part1")': hb.salts.DigestSalt(digits) for digits in (1, 2, 3)},
+}
+
+
+@pytest.mark.parametrize("text", SALTS_OF_FIRST)
+def test_salts_of_the_first_field(text: str) -> None:
+    salt = SALTS_OF_FIRST[text]
+    firsts = [b"user%d|" % (n % 40) for n in range(200)]
+    keys = [salt.prefix(salt.bucket(first)) + first + b"%07d" % n for n, first in enumerate(firsts)]
+    found = of_keys(*keys)
+    assert found.salt == text
+    assert key_codecs(found) == ['hb.codecs.Delimited("|")', "hb.codecs.DecimalText(7)"]
+    few = [key for key, first in zip(keys, firsts, strict=True) if first in {b"user0|", b"user1|"}]
+    assert of_keys(*few).salt is None, "two users prove nothing"
+
+
+@pytest.mark.parametrize("digits", [1, 2, 3])
+def test_a_digest_of_text_without_its_delimiter_is_a_comment(digits: int) -> None:
+    users = [b"user%d" % (n % 40) for n in range(200)]
+    keys = [hashlib.md5(user).hexdigest()[:digits].encode() + user + b"|%07d" % n for n, user in enumerate(users)]
+    found = of_keys(*keys)
+    assert found.salt is None
+    assert "of the keys are hex digits of the MD5 of the text behind them" in found.source
+    assert "declare hb.salts.TextSalt with a function as choose=" in found.source
+
+
 @pytest.mark.lengthy
 def test_an_unknown_salt_is_a_comment() -> None:
     found = of_keys(*(bytes([crc32(b"%d" % n) % 7]) + b"%08d" % n for n in range(200)))

@@ -58,6 +58,9 @@ PROOF: Final = 32.0
 LONGEST_PREFIX: Final = 3
 """The longest prefix that is examined as a possible salt, in bytes."""
 
+FIRST_PART: Final = "part1"
+"""The name of the first of several fields."""
+
 _UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -80,15 +83,16 @@ def infer_key(keys: Sequence[bytes]) -> InferredKey:
     """The salt and the fields of keys. At least one key must be given. All given keys can be decoded with the result,
     and encoded again.
     """
-    found = _salt(keys)
-    if found is None:
-        return InferredKey(_fields(keys), note=_perhaps_salted(keys))
-    text, width = found
-    return InferredKey(
-        _fields([key[width:] for key in keys]),
-        text,
-        "this salt computes the bucket of every sampled row",
-    )
+    note = "this salt computes the bucket of every sampled row"
+    if (found := _salt(keys)) is not None:
+        text, width = found
+        return InferredKey(_fields([key[width:] for key in keys]), text, note)
+    if (found := _salt_by_first(keys)) is not None:
+        text, width = found
+        fields = _fields([key[width:] for key in keys])
+        if fields[0][0] == FIRST_PART:
+            return InferredKey(fields, text, note)
+    return InferredKey(_fields(keys), note=_salt_of_text(keys) or _perhaps_salted(keys))
 
 
 # --- salts ------------------------------------------------------------------------------------------------------------
@@ -99,18 +103,52 @@ def _salts(first: int) -> Iterator[tuple[str, Salt]]:
     for buckets in range(max(2, first + 1), 257):
         yield f"hb.HashSalt({buckets})", HashSalt(buckets)
         yield f"hb.salts.JavaHashSalt({buckets})", JavaHashSalt(buckets)
-    for digits in (2, 1):
+    for digits in (3, 2, 1):
         yield f"hb.salts.DigestSalt({digits})", DigestSalt(digits)
 
 
 def _salt(keys: Sequence[bytes]) -> tuple[str, int] | None:
     """The salt that explains the beginnings of all keys, as source text, and its width."""
     for text, salt in _salts(max(key[0] for key in keys)):
-        width = salt.width
-        proven = len(keys) * log2(salt.buckets) >= PROOF and len({key[:width] for key in keys}) > 1
-        if proven and all(key[:width] == salt.prefix(salt.bucket(key[width:])) for key in keys):
-            return text, width
+        if _computes(salt, keys, [key[salt.width :] for key in keys]):
+            return text, salt.width
     return None
+
+
+def _salt_by_first(keys: Sequence[bytes]) -> tuple[str, int] | None:
+    """Like `_salt`, for salts that are computed from the first field alone, including its delimiter."""
+    firsts = {width: _first_fields([key[width:] for key in keys]) for width in range(1, LONGEST_PREFIX + 1)}
+    for text, salt in _salts(max(key[0] for key in keys)):
+        values = firsts[salt.width]
+        if values is not None and _computes(salt, keys, [value + delimiter for value, delimiter in values]):
+            return f'{text[:-1]}, by="{FIRST_PART}")', salt.width
+    return None
+
+
+def _salt_of_text(keys: Sequence[bytes]) -> str | None:
+    """A remark, if the keys begin with a digest of the first field without its delimiter."""
+    for digits in (3, 2, 1):
+        values = _first_fields([key[digits:] for key in keys])
+        if values is not None and _computes(DigestSalt(digits), keys, [value for value, _ in values]):
+            return (
+                f"the first {in_bytes([digits])} of the keys are hex digits of the MD5 of the text behind them, "
+                "without its delimiter: declare hb.salts.TextSalt with a function as choose="
+            )
+    return None
+
+
+def _first_fields(keys: Sequence[bytes]) -> Sequence[tuple[bytes, bytes]] | None:
+    """The first fields of keys, each with the delimiter after it; None if the keys have no delimiter."""
+    delimiter = _delimiter(keys)
+    return None if delimiter is None else [(key[: key.index(delimiter)], delimiter) for key in keys]
+
+
+def _computes(salt: Salt, keys: Sequence[bytes], salted: Sequence[bytes]) -> bool:
+    """Whether a salt of these bytes explains the beginnings of the keys, and not by chance."""
+    different = len(set(salted))
+    if different * log2(salt.buckets) < PROOF or len({key[: salt.width] for key in keys}) == 1:
+        return False
+    return all(key.startswith(salt.prefix(salt.bucket(data))) for key, data in zip(keys, salted, strict=True))
 
 
 def _perhaps_salted(keys: Sequence[bytes]) -> str | None:
