@@ -585,9 +585,29 @@ class Session:
             EncodingError: the amount is not a whole number of 64 bits.
             CounterOverflow: the sum is not a number of 64 bits; the counter is unchanged, unless `unchanged` is False.
         """
-        with self._writing(schema := schema_of_object(obj), counts=True):
+        schema = schema_of_object(obj)
+        return self._increment(schema, key_of(schema, obj), counter, amount)
+
+    @guarded
+    def increment_key(self, model: type[Any], counter: FieldExpression[int], amount: int = 1, /, **key: Any) -> int:
+        """Like `increment`, but for a row given by its key.
+
+        Args:
+            model: the model class.
+            counter: the counter, as an attribute of the model class.
+            amount: what is added.
+            **key: every key field by name.
+
+        Raises:
+            IncompleteKey: names the missing key fields.
+        """
+        schema = schema_of(model)
+        return self._increment(schema, KeyMapper(schema).complete(key), counter, amount)
+
+    def _increment(self, schema: TableSchema, key: tuple[Any, ...], counter: FieldExpression[int], amount: int) -> int:
+        with self._writing(schema, counts=True):
             pending = self._work.pending_rows
-            return increment(self._view(schema), self._bind_to_write, pending, obj, counter, amount)
+            return increment(self._view(schema), self._bind_to_write, pending, schema, key, counter, amount)
 
     @guarded
     def bulk_add(

@@ -70,6 +70,31 @@ def refused(session: hb.Session, obj: Any, counter: Any, amount: int) -> None:
     assert (caught.value.field, caught.value.unchanged) == (counter.of.name, True)
 
 
+@each_counter
+def test_a_row_given_by_its_key_is_that_of_the_object(bed: Bed, obj: Any, counter: Any) -> None:
+    session = begun(bed.use(*MODELS), obj)
+    key = {of.name: getattr(obj, of.name) for of in hb.schema.schema_of(type(obj)).key_fields}
+    assert session.increment_key(type(obj), counter, **key) == 1
+    assert session.increment(obj, counter, 4) == 5
+    assert session.increment_key(type(obj), counter, -7, **key) == -2
+    assert value_of(session, obj, counter) == -2
+
+
+def test_a_key_is_checked_before_a_counter_is_incremented() -> None:
+    store = fresh(WideTally, Person)
+    session = hb.Session(store)
+    with pytest.raises(hb.errors.IncompleteKey) as caught:
+        session.increment_key(WideTally, WideTally.count, name="a")
+    assert caught.value.missing == ["day"]
+    with pytest.raises(hb.errors.UnknownField):
+        session.increment_key(WideTally, WideTally.count, name="a", day=1, hour=2)
+    with pytest.raises(hb.errors.UnknownField, match="takes a counter as an attribute of the model class"):
+        session.increment_key(WideTally, Person.visits, name="a", day=1)
+    with pytest.raises(hb.RowNotFound, match="There is no row with this key to increment"):
+        session.increment_key(Person, Person.visits, name="nobody")
+    assert cells_of(store, "tallies-wide") == cells_of(store, "people") == {}
+
+
 @pytest.mark.every_store
 @each_counter
 def test_a_counter_stops_at_the_ends_of_its_range(bed: Bed, obj: Any, counter: Any) -> None:

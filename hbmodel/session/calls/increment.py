@@ -21,8 +21,8 @@ from hbmodel.errors import (
     UnknownField,
 )
 from hbmodel.mapping.expressions import FieldExpression
-from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder, key_of
-from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema, schema_of_object
+from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
+from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema
 from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.store.checks.numbers import whole_number
 from hbmodel.store.gate import Gate, gated
@@ -35,12 +35,12 @@ def increment(
     store: Store,
     bind: Callable[[TableSchema], Binding],
     pending: PendingRows,
-    obj: Any,
+    schema: TableSchema,
+    key: tuple[Any, ...],
     counter: FieldExpression[int],
     amount: int,
 ) -> int:
     """Adds to a counter and returns its new value; see `Session.increment`."""
-    schema = schema_of_object(obj)
     if not isinstance(counter, FieldExpression) or schema.by_name.get(counter.of.name) is not counter.of:
         raise UnknownField(
             "increment() takes a counter as an attribute of the model class: Model.field.", table=schema.table
@@ -63,7 +63,7 @@ def increment(
             "A counter can be incremented by whole numbers of 64 bits only.", table=schema.table, field=counter.of.name
         )
     with claiming():  # the increment may create the row
-        (row,) = KeyMapper(schema).rows(key_of(schema, obj))
+        (row,) = KeyMapper(schema).rows(key)
     pending.check_row("increment", schema, row, beside_updates=True)
     cell = CounterCell(store, schema.table, row, counter.of.column, counter.of.name)
     while True:
