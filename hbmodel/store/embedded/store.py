@@ -287,7 +287,14 @@ class EmbeddedStore(ClosingStore):
             if cell is None:
                 value, timestamp, ttl = amount, now, None
             elif len(cell.value) != _COUNTER.size:
-                raise InvalidRequest("Only a cell of 8 bytes can be incremented.", table=table, key=row, column=column)
+                raise InvalidRequest(
+                    "Only a cell of 8 bytes can be incremented: if other programs store the number in another form, "
+                    "declare the column with the codec of that form instead of hb.counter().",
+                    table=table,
+                    key=row,
+                    column=column,
+                    found=len(cell.value),
+                )
             else:
                 value = (_COUNTER.unpack(cell.value)[0] + amount + 2**63) % 2**64 - 2**63
                 timestamp, ttl = max(now, cell.timestamp + 1), cell.ttl
