@@ -401,6 +401,9 @@ class Made:
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
 IN_KEYS = [
     Made(int, hb.codecs.DecimalText(6), st.integers(0, 10**6 - 1)),
+    Made(int, hb.codecs.Separated(hb.codecs.DecimalText(6), "|"), st.integers(0, 10**6 - 1)),
+    Made(int, hb.codecs.Separated(hb.codecs.HexText(8), "-"), st.integers(0, 16**8 - 1)),
+    Made(int, hb.codecs.ReverseDecimalText(13), st.integers(0, 10**13 - 1) | st.integers(10**12, 3 * 10**12)),
     Made(int, hb.codecs.HexText(4), st.integers(0, 16**4 - 1)),
     Made(int, hb.UInt32, st.integers(0, 1 << 20)),
     Made(int, hb.UInt64, st.integers(0, (1 << 64) - 1)),
@@ -421,7 +424,9 @@ IN_CELLS = [
     Made(list[float], hb.Json(list[float]), st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=3)),
 ]
 ALIASES = st.binary(max_size=4).filter(lambda name: not name.startswith(b"_"))
-MADE_SALTS = st.sampled_from([None, hb.HashSalt(3), hb.salts.JavaHashSalt(16), hb.salts.DigestSalt(1)])
+MADE_SALTS = st.sampled_from(
+    [None, hb.HashSalt(3), hb.salts.JavaHashSalt(16), hb.salts.DigestSalt(1), hb.HashSalt(200, by="k0")]
+)
 
 
 @pytest.mark.lengthy
