@@ -51,6 +51,7 @@ CALLS: dict[str, Callable[[hb.Session], Any]] = {
     "delete of a query": lambda s: s.query(Order).allow_full_scan().delete(),
     "delete_key": lambda s: s.delete_key(Order, **KEY),
     "increment": lambda s: s.increment(order(1), Order.views),
+    "increment_key": lambda s: s.increment_key(Order, Order.views, **KEY),
     "bulk_add": lambda s: s.bulk_add([]),
     "commit": lambda s: s.commit(),
     "retry": lambda s: s.retry(lambda s: None),
