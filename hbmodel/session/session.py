@@ -595,11 +595,11 @@ class Session:
         Args:
             model: the model class.
             counter: the counter, as an attribute of the model class.
-            amount: what is added.
+            amount: what is added; a negative number is subtracted.
             **key: every key field by name.
 
         Raises:
-            IncompleteKey: names the missing key fields.
+            IncompleteKey: names the missing key fields. The other errors are those of `increment`.
         """
         schema = schema_of(model)
         return self._increment(schema, KeyMapper(schema).complete(key), counter, amount)

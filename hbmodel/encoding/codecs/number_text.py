@@ -65,37 +65,21 @@ class DecimalText(FixedWidth[int]):
 
 
 @frozen
-class ReverseDecimalText(FixedWidth[int]):
+class ReverseDecimalText(DecimalText):
     """A non-negative number, subtracted from the largest number of `width` digits, as decimal text: `"%013d" % (10**13
     - 1 - n)` for 13 digits. The largest number sorts first.
     """
 
-    width: int = field(converter=declared_width)
-
-    python_type = int
     order = "descending"
     raw_order = "descending"
-    low = 0
-
-    @property
-    def high(self) -> int:
-        """The largest number."""
-        largest: int = 10**self.width - 1
-        return largest
 
     def encode(self, value: int) -> bytes:
-        number = integer(value)
-        if not self.low <= number <= self.high:
-            raise out_of_range(self.low, self.high)
-        return b"%0*d" % (self.width, self.high - number)
+        return digits_of(self.high - integer(value), self.width)
 
     encode_part = encode
 
     def decode(self, data: bytes) -> int:
         return self.high - number_of(data, self.width)
-
-    def floor(self, value: int) -> int | None:
-        return floor_integer(value, self.low, self.high)
 
     @property
     def spec(self) -> dict[str, JSON]:

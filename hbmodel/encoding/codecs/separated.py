@@ -49,9 +49,6 @@ class Separated(Codec[V]):
     raw_order: Order = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.raw_order, takes_self=True)
     )
-    _value_width: int = field(
-        init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.width, takes_self=True)
-    )
 
     def encode(self, value: V) -> bytes:
         return self.codec.encode(value)
@@ -67,7 +64,7 @@ class Separated(Codec[V]):
         return value, self._after_separator(data, end)
 
     def part_end(self, data: bytes, start: int) -> int:
-        return self._after_separator(data, start + self._value_width)
+        return self._after_separator(data, self.codec.part_end(data, start))
 
     def _after_separator(self, data: bytes, start: int) -> int:
         if not data.startswith(self.separator, start):

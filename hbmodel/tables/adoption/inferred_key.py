@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import log2
 from typing import Any, Final
 
@@ -64,6 +64,9 @@ FIRST_PART: Final = "part1"
 _UUID: Final = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
+_Firsts = tuple[Sequence[bytes], Sequence[bytes]]
+
+
 @frozen
 class InferredKey:
     """The result of a guess at the form of row keys.
@@ -83,16 +86,16 @@ def infer_key(keys: Sequence[bytes]) -> InferredKey:
     """The salt and the fields of keys. At least one key must be given. All given keys can be decoded with the result,
     and encoded again.
     """
-    note = "this salt computes the bucket of every sampled row"
-    if (found := _salt(keys)) is not None:
-        text, width = found
-        return InferredKey(_fields([key[width:] for key in keys]), text, note)
-    if (found := _salt_by_first(keys)) is not None:
-        text, width = found
-        fields = _fields([key[width:] for key in keys])
-        if fields[0][0] == FIRST_PART:
-            return InferredKey(fields, text, note)
-    return InferredKey(_fields(keys), note=_salt_of_text(keys) or _perhaps_salted(keys))
+    rests = {width: [key[width:] for key in keys] for width in range(1, LONGEST_PREFIX + 1)}
+    firsts = {width: found for width, rest in rests.items() if (found := _first_fields(rest)) is not None}
+    salt = _salt(keys, rests)
+    if salt is None and (salt := _salt(keys, {width: ended for width, (_, ended) in firsts.items()})) is not None:
+        salt = evolve(salt, text=f'{salt.text[:-1]}, by="{FIRST_PART}")', by_first=True)
+    if salt is not None:
+        fields = _fields(rests[salt.width])
+        if not salt.by_first or fields[0][0] == FIRST_PART:
+            return InferredKey(fields, salt.text, "this salt computes the bucket of every sampled row")
+    return InferredKey(_fields(keys), note=_salt_of_text(keys, firsts) or _perhaps_salted(keys))
 
 
 # --- salts ------------------------------------------------------------------------------------------------------------
@@ -107,29 +110,36 @@ def _salts(first: int) -> Iterator[tuple[str, Salt]]:
         yield f"hb.salts.DigestSalt({digits})", DigestSalt(digits)
 
 
-def _salt(keys: Sequence[bytes]) -> tuple[str, int] | None:
-    """The salt that explains the beginnings of all keys, as source text, and its width."""
+@frozen
+class _FoundSalt:
+    """A salt that explains the beginnings of all keys, as source text.
+
+    Attributes:
+        width: the bytes that it takes in a key.
+        by_first: whether it is computed from the first field alone.
+    """
+
+    text: str
+    width: int
+    by_first: bool = False
+
+
+def _salt(keys: Sequence[bytes], salted: Mapping[int, Sequence[bytes]]) -> _FoundSalt | None:
+    """The salt that explains the beginnings of all keys.
+
+    Args:
+        salted: by the width of a salt, the bytes of each key from which it may be computed.
+    """
     for text, salt in _salts(max(key[0] for key in keys)):
-        if _computes(salt, keys, [key[salt.width :] for key in keys]):
-            return text, salt.width
+        if salt.width in salted and _computes(salt, keys, salted[salt.width]):
+            return _FoundSalt(text, salt.width)
     return None
 
 
-def _salt_by_first(keys: Sequence[bytes]) -> tuple[str, int] | None:
-    """Like `_salt`, for salts that are computed from the first field alone, including its delimiter."""
-    firsts = {width: _first_fields([key[width:] for key in keys]) for width in range(1, LONGEST_PREFIX + 1)}
-    for text, salt in _salts(max(key[0] for key in keys)):
-        values = firsts[salt.width]
-        if values is not None and _computes(salt, keys, [value + delimiter for value, delimiter in values]):
-            return f'{text[:-1]}, by="{FIRST_PART}")', salt.width
-    return None
-
-
-def _salt_of_text(keys: Sequence[bytes]) -> str | None:
+def _salt_of_text(keys: Sequence[bytes], firsts: Mapping[int, _Firsts]) -> str | None:
     """A remark, if the keys begin with a digest of the first field without its delimiter."""
-    for digits in (3, 2, 1):
-        values = _first_fields([key[digits:] for key in keys])
-        if values is not None and _computes(DigestSalt(digits), keys, [value for value, _ in values]):
+    for digits, (plain, _) in firsts.items():
+        if _computes(DigestSalt(digits), keys, plain):
             return (
                 f"the first {in_bytes([digits])} of the keys are hex digits of the MD5 of the text behind them, "
                 "without its delimiter: declare hb.salts.TextSalt with a function as choose="
@@ -137,18 +147,20 @@ def _salt_of_text(keys: Sequence[bytes]) -> str | None:
     return None
 
 
-def _first_fields(keys: Sequence[bytes]) -> Sequence[tuple[bytes, bytes]] | None:
-    """The first fields of keys, each with the delimiter after it; None if the keys have no delimiter."""
+def _first_fields(keys: Sequence[bytes]) -> _Firsts | None:
+    """The first field of each key, without and with the delimiter after it. None if the keys have no delimiter."""
     delimiter = _delimiter(keys)
-    return None if delimiter is None else [(key[: key.index(delimiter)], delimiter) for key in keys]
+    if delimiter is None:
+        return None
+    plain = [key.partition(delimiter)[0] for key in keys]
+    return plain, [each + delimiter for each in plain]
 
 
 def _computes(salt: Salt, keys: Sequence[bytes], salted: Sequence[bytes]) -> bool:
     """Whether a salt of these bytes explains the beginnings of the keys, and not by chance."""
-    different = len(set(salted))
-    if different * log2(salt.buckets) < PROOF or len({key[: salt.width] for key in keys}) == 1:
+    if not all(key.startswith(salt.prefix(salt.bucket(data))) for key, data in zip(keys, salted, strict=True)):
         return False
-    return all(key.startswith(salt.prefix(salt.bucket(data))) for key, data in zip(keys, salted, strict=True))
+    return len(set(salted)) * log2(salt.buckets) >= PROOF and len({key[: salt.width] for key in keys}) > 1
 
 
 def _perhaps_salted(keys: Sequence[bytes]) -> str | None:

@@ -168,9 +168,7 @@ class Migration:
         if registration is None:
             return self._report(self.registry.bind(self.old).phase)
         phase = _phase(registration)
-        if phase in {BEFORE, PREPARED, RETURNED}:
-            return self._report(phase)
-        if self._drops_new(phase):
+        if phase in {BEFORE, PREPARED, RETURNED} or self._drops_new(phase):
             return self._report(phase)
         with self._copying(back=phase == RETURNING, phase=phase) as copying:
             return self._report(phase, copying.claims.progress())
