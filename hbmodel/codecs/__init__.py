@@ -1,12 +1,12 @@
 """Codecs: how values become bytes; see the table in the documentation of models.
 
 The codecs for values of Java programs are in `hb.codecs.java`, those of HBase's `OrderedBytes` in
-`hb.codecs.ordered_bytes`, and those of Phoenix in `hb.codecs.phoenix`.
+`hb.codecs.ordered_bytes`, those of Phoenix in `hb.codecs.phoenix`, and those for values as text in `hb.codecs.as_text`.
 """
 
 from __future__ import annotations
 
-from hbmodel.codecs import java, ordered_bytes, phoenix
+from hbmodel.codecs import as_text, java, ordered_bytes, phoenix
 from hbmodel.encoding.codec_check import check_codec
 from hbmodel.encoding.codecs import (
     UUID128,
@@ -110,6 +110,7 @@ __all__ = [
     "UInt56",
     "UInt64",
     "Unterminated",
+    "as_text",
     "check_codec",
     "java",
     "ordered_bytes",

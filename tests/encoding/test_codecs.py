@@ -26,6 +26,8 @@ from hbmodel.encoding.codecs.phoenix import (
     PhoenixTimestamp,
     UnsignedInt,
 )
+from hbmodel.encoding.codecs.text_values import BoolText
+from hbmodel.encoding.codecs.time_text import DateText, DatetimeText
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.errors import DeclarationError, DecodingError, QueryError
 from tests.support.strategies import KEY_CODECS, Colour, Level, as_read, plain, values_of
@@ -120,6 +122,9 @@ GOLDEN: list[tuple[c.Codec[Any], Any, str, str | None, str]] = [
     (c.Reversed(c.UInt32), 1, "01000000", None, "feffffff"),
     (c.ReversedDigits(4), 42, "32343030", None, "cdcbcfcf"),
     (c.ReverseDecimalText(4), 42, "39393537", None, "c6c6cac8"),
+    (BoolText("1", "0"), True, "31", None, "ce"),
+    (DateText("%Y%m%d"), date(2026, 3, 1), "3230323630333031", None, "cdcfcdc9cfcccfce"),
+    (DatetimeText("%Y%m%d%H"), SECOND.replace(second=0), "31393730303130313030", None, "cec6c8cfcfcecfcecfcf"),
     (c.Separated(c.DecimalText(4), "|"), 42, "30303432", "30303432 7c", "cfcfcbcd 83"),
     (c.Separated(c.ReverseDecimalText(4), b"::"), 42, "39393537", "39393537 3a3a", "c6c6cac8 c5c5"),
     (c.DelimitedInt("_"), 42, "3432", "3432 5f", "cbcd a0"),
@@ -220,6 +225,7 @@ UNORDERED: list[tuple[c.Codec[Any], Any, Any]] = [
     (c.DelimitedInt("-"), 9, 10),
     (c.Reversed(c.UInt32), 1, 256),
     (c.Separated(c.Reversed(c.UInt32), "|"), 1, 256),
+    (DateText("%d.%m.%Y"), date(2025, 12, 31), date(2026, 1, 1)),
     (c.Reversed(c.Timestamp), SECOND, SECOND.replace(second=4)),
     (c.ReversedDigits(3), 9, 10),
     (c.DigestPrefixed(c.Text), "b", "c"),
@@ -360,6 +366,9 @@ def test_a_delimiter_in_half_a_prefix_matters_only_where_a_delimiter_follows() -
         (c.Separated(c.DecimalText(2), "|"), 100, 99),
         (c.Separated(c.ReverseStamp("s"), "|"), SECOND.replace(microsecond=1), SECOND),
         (c.HexText(2), -1, None),
+        (DatetimeText("%Y%m%d"), SECOND, SECOND.replace(hour=0, minute=0, second=0)),
+        (DatetimeText("%Y-%m-%d %H:%M:%S.%3f"), SECOND.replace(microsecond=1_999), SECOND.replace(microsecond=1_000)),
+        (DatetimeText("%Y%m%d %H", round=True), SECOND, SECOND.replace(minute=0, second=0)),
         (c.HexText(2), 256, 255),
         (c.Duration, timedelta.max, timedelta(microseconds=2**63 - 1)),
         (c.Duration, timedelta.min, None),

@@ -137,6 +137,7 @@ CODECS = [
     "UInt48",
     "UInt56",
     "UInt64",
+    "as_text",
     "check_codec",
     "java",
     "ordered_bytes",
@@ -145,6 +146,7 @@ CODECS = [
     "Unterminated",
     "UUID128",
 ]
+AS_TEXT = ["Bool", "Date", "Datetime", "Decimal", "Float", "Int"]
 PHOENIX = [
     "BigInt",
     "Boolean",
@@ -448,6 +450,7 @@ EXCUSED_FIELDS = {
 PUBLIC = {
     hbmodel: ["__version__", *TOP],
     codecs: CODECS,
+    codecs.as_text: AS_TEXT,
     codecs.java: JAVA,
     codecs.ordered_bytes: ORDERED_BYTES,
     codecs.phoenix: PHOENIX,

@@ -37,7 +37,9 @@ from hbmodel.encoding.codecs.phoenix import (
     UnsignedInt,
 )
 from hbmodel.encoding.codecs.text import BytesCodec, FixedBytes, FixedText, PaddedBytes, TextCodec
-from hbmodel.encoding.codecs.times import MICROSECONDS, DateCodec, Datetime, DurationCodec
+from hbmodel.encoding.codecs.text_values import BoolText
+from hbmodel.encoding.codecs.time_text import DateText, DatetimeText
+from hbmodel.encoding.codecs.times import MICROSECONDS, DateCodec, Datetime, DurationCodec, since_epoch
 from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
 from hbmodel.encoding.codecs.uuids import UUIDCodec
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
@@ -136,6 +138,13 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.Separated(codecs.Bytes(3), b"\x00"),
     codecs.Separated(codecs.ReverseStamp("s", round=True), "-"),
     codecs.Separated(codecs.Reversed(codecs.UInt32), "|"),
+    BoolText("1", "0"),
+    BoolText("no", "on"),
+    DateText(),
+    DateText("%d.%m.%Y"),
+    DatetimeText(),
+    DatetimeText("%Y%m%d%H", round=True),
+    DatetimeText("%Y-%m-%d %H:%M:%S.%3f"),
     codecs.Delimited("|"),
     codecs.Delimited("::"),
     codecs.Delimited(b"\x00"),
@@ -206,9 +215,15 @@ def in_units(unit: str, first: datetime = datetime.min) -> st.SearchStrategy[dat
     return instants(first).map(lambda value: value.replace(microsecond=value.microsecond - value.microsecond % scale))
 
 
+UNITS_OF_TEXT = {"%Y-%m-%dT%H:%M:%SZ": 10**6, "%Y%m%d%H": 3600 * 10**6, "%Y-%m-%d %H:%M:%S.%3f": 1000}
+"""The microseconds in the smallest unit of a format."""
+
+
 def unit_of(codec: codecs.Codec[Any]) -> int:
     """The microseconds that a codec rounds times down to; 1 for those that round none."""
     match codec:
+        case DatetimeText():
+            return UNITS_OF_TEXT[codec.format] if codec.round else 1
         case Reversed() | DigestPrefixed():
             return unit_of(codec.codec)
         case Datetime() | ReverseStampCodec() | JavaTimeCodec():
@@ -221,7 +236,10 @@ def given_as(draw: st.DrawFn, codec: codecs.Codec[Any], value: Any) -> Any:
     unit = unit_of(codec)
     if value is None or unit == 1:
         return value
-    return value.replace(microsecond=value.microsecond + draw(st.sampled_from([0, 1, unit // 2, unit - 1])))
+    finer = draw(st.sampled_from([0, 1, unit // 2, unit - 1]))
+    if unit > MICROSECONDS["s"]:
+        return value + timedelta(0, 0, finer)
+    return value.replace(microsecond=value.microsecond + finer)
 
 
 def _delimited(codec: Delimited) -> st.SearchStrategy[str]:
@@ -288,8 +306,14 @@ def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
             return st.booleans()
         case UUIDCodec():
             return numbers(0, 2**128 - 1).map(lambda number: UUID(int=number))
-        case DateCodec():
+        case DateCodec() | DateText():
             return st.dates()
+        case DatetimeText():
+            return instants().map(
+                lambda at: at.astimezone(UTC) - timedelta(0, 0, since_epoch(at) % UNITS_OF_TEXT[codec.format])
+            )
+        case BoolText():
+            return st.booleans()
         case Datetime():
             return in_units(codec.unit)
         case ReverseStampCodec():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from typing import Any
 from uuid import UUID
 from zlib import crc32
@@ -221,7 +222,15 @@ VALUES: dict[str, tuple[Sequence[bytes], str, str, str]] = {
     "large ints": ([b"\x7f\0\0\1", b"\0\0\0\1"], "java.Int", "unsure", "4 bytes"),
     "floats": ([struct.pack(">f", n) for n in (0.1, -3.5)], "java.Int", "unsure", "perhaps floats (java.Float)"),
     "doubles": ([struct.pack(">d", n) for n in (0.0, 2.0, -0.1)], "java.Double", "likely", "moderate as doubles"),
-    "numbers as text": ([b"0", b"-12"], "hb.Text", "likely", "decimal text"),
+    "numbers as text": ([b"0", b"-12"], "hb.Text", "likely", "every value fits hb.codecs.as_text.Int"),
+    "0 and 1": ([b"0", b"1"], "hb.Text", "likely", 'as_text.Bool("1", "0")'),
+    "True and False": ([b"True", b"False"], "hb.Text", "likely", 'as_text.Bool("True", "False")'),
+    "floats as text": ([b"0.5", b"1e+16"], "hb.Text", "likely", "as_text.Float"),
+    "prices as text": ([b"0.50", b"3"], "hb.Text", "likely", "as_text.Decimal"),
+    "dates as text": ([b"2026-03-01"], "hb.Text", "likely", "as_text.Date()"),
+    "dates as digits": ([b"20260301"], "hb.Text", "likely", 'as_text.Date("%Y%m%d")'),
+    "nearly dates": ([b"20260301", b"20261301"], "hb.Text", "likely", "as_text.Int"),
+    "times as text": ([b"2026-03-01T12:00:00Z"], "hb.Text", "likely", "as_text.Datetime()"),
     "text": (["grün".encode(), b"two\nlines\t", b"abcdefgh"], "hb.Text", "likely", "text (UTF-8)"),
     "text that is empty at times": ([b"", b"a"], "hb.Text", "likely", "some are empty"),
     "numbers that are empty at times": ([b"", *longs(5)], "hb.Bytes", "unsure", "some are empty"),
@@ -418,6 +427,9 @@ IN_CELLS = [
     Made(bool, java.Boolean, st.booleans()),
     Made(bool, hb.codecs.Bool, st.booleans()),
     Made(int, java.IntText, st.integers()),
+    Made(float, hb.codecs.as_text.Float, st.floats(allow_nan=False)),
+    Made(date, hb.codecs.as_text.Date("%Y%m%d"), st.dates()),
+    Made(bool, hb.codecs.as_text.Bool("1", "0"), st.booleans()),
     Made(str, hb.Text, TEXTS),
     Made(bytes, hb.Bytes, st.binary(max_size=9)),
     Made(dict[str, int], hb.Json(dict[str, int]), st.dictionaries(TEXTS, st.integers(-5, 5), max_size=3)),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from struct import Struct
 from typing import Any, Final
 
 from attrs import define, field, frozen
 
 from hbmodel.encoding.codecs import Bool, Bytes, Codec, JavaInt, JavaLong, Json, Text
-from hbmodel.encoding.codecs.java_values import JavaBoolean, JavaDouble
-from hbmodel.encoding.codecs.number_text import INTEGER_TEXT
+from hbmodel.encoding.codecs.java_values import IntText, JavaBoolean, JavaDouble
+from hbmodel.encoding.codecs.text_values import BoolText, DecimalValue, FloatText
+from hbmodel.encoding.codecs.time_text import DateText, DatetimeText
 from hbmodel.tables.adoption.codec_guess import ENOUGH, CodecGuess, in_bytes, is_exact, is_text
 
 PLAUSIBLE: Final = 1 << 61
@@ -84,7 +86,20 @@ FORMS: Final[Sequence[_Form]] = (
 )
 """The codecs that are tried, the first choice first."""
 
-TRAITS: Final[dict[str, Test]] = {
+TEXT_CODECS: Final[Mapping[str, Codec[Any]]] = {
+    'Bool("1", "0")': BoolText("1", "0"),
+    'Date("%Y%m%d")': DateText("%Y%m%d"),
+    "Int": IntText,
+    "Float": FloatText,
+    "Decimal": DecimalValue,
+    "Date()": DateText(),
+    "Datetime()": DatetimeText(),
+    'Bool("True", "False")': BoolText("True", "False"),
+    'Bool("true", "false")': BoolText("true", "false"),
+}
+"""Codecs of `hb.codecs.as_text` that may fit where every value is text, the first choice first."""
+
+TRAITS: Final[Mapping[str, Test]] = {
     "zero": lambda data: not any(data),
     "small": lambda data: (
         abs(_number(data)) < SMALL_LONG
@@ -95,9 +110,9 @@ TRAITS: Final[dict[str, Test]] = {
     ),
     "time": lambda data: len(data) == 8 and _number(data) in TIMES,
     "single": lambda data: len(data) == 4 and any(data) and _is_moderate(data, _SINGLE),
-    "decimal": lambda data: INTEGER_TEXT.fullmatch(data) is not None,
     "object": lambda data: data[:1] == b"{" and data[-1:] == b"}",
     "array": lambda data: data[:1] == b"[" and data[-1:] == b"]",
+    **{name: partial(is_exact, codec) for name, codec in TEXT_CODECS.items()},
 }
 """A further condition on every value."""
 
@@ -154,8 +169,8 @@ class ValueProfile:
             said.append("perhaps times in milliseconds (java.LongTime)")
         if form.codec is JavaInt and "single" in traits:
             said.append("perhaps floats (java.Float)")
-        if form.codec is Text and "decimal" in traits:
-            said.append("the value is decimal text (java.IntText)")
+        if form.codec is Text and (fitting := next((name for name in TEXT_CODECS if name in traits), None)):
+            said.append(f"every value fits hb.codecs.as_text.{fitting}")
         if form.codec is Text and ("object" in traits or "array" in traits):
             said.append("perhaps JSON in another form than hb.Json writes")
         if self.empty:
