@@ -193,6 +193,54 @@ def test_the_keys_above_or_below_a_place_are_those_that_sort_there() -> None:
             assert [key for key in mine if b"7" + key in below] == [key for key in mine if order.key(key) < place]
 
 
+def test_tails_of_keys_sort_after_all_fields() -> None:
+    runs = {lead: (lead[:1], lead[1:]) for lead in (b"ax", b"ay", b"bx")}
+    order = MergedOrder((1,), runs, tail=1)
+    bodies = [body + tail for body in (b"m\x00\x01", b"n\x00\x01") for tail in (b"\x00", b"\x02", b"\xff")]
+    keys = [lead + body for lead in runs for body in bodies]
+    assert sorted(keys[:12], key=order.key)[:6] == [*keys[:3], *keys[6:9]]
+    places = [order.key(key) for key in keys]
+    places += [order.place([b"a", last, b"m\x00\x01"], tail) for last in (b"v", b"x", b"z") for tail in (b"", b"\xff")]
+    for lead in runs:
+        of, mine = KeyRange.prefix(b"7" + lead), [key for key in keys if key.startswith(lead)]
+        for place in places:
+            above, below = (order.beyond(of, b"7", lead, place, above) for above in (True, False))
+            assert [key for key in mine if b"7" + key in above] == [key for key in mine if order.key(key) > place]
+            assert [key for key in mine if b"7" + key in below] == [key for key in mine if order.key(key) < place]
+
+
+@hb.model(table="scattered", family="d", salt=hb.salts.RandomSalt(5), immutable=True)
+class Scattered:
+    place: hb.Key[int] = hb.key(hb.UInt32)
+    kind: hb.Column[int] = hb.column("k", hb.UInt32)
+    rank: hb.Column[int] = hb.column("r", hb.UInt32)
+
+    by_kind = hb.index("kind", "rank")
+
+
+def test_buckets_of_rows_do_not_matter_in_a_merged_order() -> None:
+    """The bytes of a random salt are at the end of each entry, behind the fields by which the entries are merged."""
+    with fresh(Scattered) as store:
+        session = hb.Session(store)
+        objects = [Scattered(place=place, kind=place % 3, rank=place // 9) for place in range(27)]
+        session.add_all(objects)
+        session.commit()
+        query = session.query(Scattered).use_index("by_kind").where(Scattered.kind.in_([0, 1, 2]))
+        for chosen, down in ((query.order_by(Scattered.rank), False), (query.order_by(Scattered.rank.desc()), True)):
+            expected = sorted(objects, key=lambda item: (item.rank, item.place, item.kind), reverse=down)
+            assert chosen.all() == expected
+            assert paged(chosen, 4) == expected
+            for kind, place in [(9, 4), (0, 4), (1, 4), (1, 13), (2, 26)]:
+                mark = Scattered(place=place, kind=kind, rank=place // 9)
+                own = (mark.rank, mark.place, mark.kind)
+                places = [(item.rank, item.place, item.kind) for item in expected]
+                split = [at < own if down else at > own for at in places]
+                assert chosen.after(mark).all() == [item for item, after in zip(expected, split, strict=True) if after]
+                assert chosen.before(mark).all() == [
+                    item for item, after, at in zip(expected, split, places, strict=True) if not after and at != own
+                ]
+
+
 def test_a_token_that_was_altered_is_refused() -> None:
     from attrs import evolve
 

@@ -59,9 +59,8 @@ def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
             path=plan.path.name,
             missing=missing,
         )
-    if above and layout.tail:
-        parts.append(b"\xff" * layout.tail)
-    return b"".join(parts) if plan.order is None else plan.order.place(parts)
+    tail = b"\xff" * layout.tail if above else b""
+    return b"".join(parts) + tail if plan.order is None else plan.order.place(parts, tail)
 
 
 def _part(plan: Plan, at: int) -> IndexPart | None:

@@ -98,30 +98,32 @@ class MergedOrder:
         merged: positions of the fields that come last, in key order.
         runs: the runs, by the bytes with which all keys of a run begin. The value of each is these bytes in two parts:
             those of the fields that come first in the order, and those of the fields that come last.
+        tail: the number of bytes that follow the fields of a key, as in `KeyLayout`. They come after all fields.
     """
 
     merged: Sequence[int]
     runs: Mapping[bytes, tuple[bytes, bytes]]
+    tail: int = 0
 
     @classmethod
     def of(cls, layout: KeyLayout, matched: KeyConditions, merged: Sequence[int]) -> MergedOrder | None:
         """The order in which the key ranges of matched conditions are merged, or None if no field is merged."""
         if not merged:
             return None
-        order = cls(merged, {})
+        order = cls(merged, {}, layout.tail)
         leads = {tuple(piece.parts[: order.cut]) for piece in matched.all_pieces(layout)}
-        return cls(merged, {b"".join(parts): order.place(parts) for parts in leads})
+        return cls(merged, {b"".join(parts): order.place(parts) for parts in leads}, layout.tail)
 
     @property
     def cut(self) -> int:
         """The number of leading fields that have the same values in all keys of a run."""
         return self.merged[-1] + 1
 
-    def place(self, parts: Sequence[bytes]) -> tuple[bytes, bytes]:
-        """The sort key of a key that consists of these fields. The key need not belong to a run."""
+    def place(self, parts: Sequence[bytes], tail: bytes = b"") -> tuple[bytes, bytes]:
+        """The sort key of a key that consists of these fields and this tail. The key need not belong to a run."""
         return b"".join(part for at, part in enumerate(parts) if at not in self.merged), b"".join(
             parts[at] for at in self.merged
-        )
+        ) + tail
 
     @cached_property
     def _lengths(self) -> Sequence[int]:
@@ -136,7 +138,8 @@ class MergedOrder:
         for length in self._lengths:
             run = self.runs.get(position[:length])
             if run is not None:
-                return run[0] + position[length:], run[1]
+                end = len(position) - self.tail
+                return run[0] + position[length:end], run[1] + position[end:]
         raise TokenError("The continuation token is damaged: start from the first page.")
 
     def beyond(
@@ -154,6 +157,13 @@ class MergedOrder:
         if not rest.startswith(first):
             return key_range if (first > rest) == above else KeyRange(b"", b"")
         key = prefix + lead + rest[len(first) :]
-        if above:
-            return key_range.intersect(KeyRange(key if own > last else key_successor(key), None))
-        return key_range.intersect(KeyRange(b"", key_successor(key) if own < last else key))
+        # The keys that differ from this one only in their tails are all above the place, or all below it, unless they
+        # have the same values in the fields that come last.
+        if last.startswith(own):
+            same = key + last[len(own) :]
+            below, behind = same, key_successor(same)
+        elif own > last:
+            below = behind = key
+        else:
+            below = behind = key_successor(key + b"\xff" * self.tail)
+        return key_range.intersect(KeyRange(behind, None) if above else KeyRange(b"", below))
