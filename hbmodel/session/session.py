@@ -27,6 +27,7 @@ from hbmodel.session.bindings import Bindings
 from hbmodel.session.calls.increment import increment
 from hbmodel.session.calls.insert import Inserter, insert_between
 from hbmodel.session.calls.map_writes import put_changes, remove_changes
+from hbmodel.session.calls.names_ahead import look_up_keys, look_up_rows, objects_with_names
 from hbmodel.session.calls.prepend import prepend
 from hbmodel.session.calls.put import checked_puts, put, put_rows
 from hbmodel.session.calls.put_cells import put_cells
@@ -137,9 +138,10 @@ class Session:
         self._work = UnitOfWork(
             store, self._view, self._bind_to_write, self._clock, self._writing, atomic_rows=atomic_rows, sizes=sizes
         )
-        self._guard = Guard(names := Names(store, registry=registry, cache=shared.names))
+        self._names = Names(store, registry=registry, cache=shared.names)
+        self._guard = Guard(self._names)
         self._runner = DictionaryQueryRunner(
-            self._view, self._planning_binding, self._seal, self._guard, shared.lease, names, self._work, sizes
+            self._view, self._planning_binding, self._seal, self._guard, shared.lease, self._names, self._work, sizes
         )
         self._moves = MigrationRouting(self._planning_binding, self._view)
         self._merging = TwoTableQueries(self._runner, self._moves)
@@ -261,7 +263,10 @@ class Session:
             model: the model class.
             keys: each a mapping of key fields, or their values in key order.
         """
-        return self._moves.get_many(schema_of(model), keys)
+        schema = schema_of(model)
+        if schema.dictionaries:
+            look_up_keys(self._names, schema, keys := list(keys))
+        return self._moves.get_many(schema, keys)
 
     def query(self, model: type[T]) -> Query[T]:
         """A query on a model; refine it with `where` and read it by iterating, `all`, `page`, ..."""
@@ -338,7 +343,7 @@ class Session:
     @guarded
     def add_all(self, objs: Iterable[Any], *, ttl: timedelta | None = None) -> None:
         """Calls `add` for each object."""
-        for obj in objs:
+        for obj in objects_with_names(self._names, objs):
             self._add(obj, ttl)
 
     def _add(self, obj: Any, ttl: timedelta | None) -> None:
@@ -495,7 +500,10 @@ class Session:
             PartialWrite: the store failed; `position` is the number of rows, counted from the start, that are certainly
                 written. All rows can be put again, unless other programs have written them since.
         """
-        put_rows(schema_of(model), list(rows), self._put, self._put_blindly)
+        schema, listed = schema_of(model), list(rows)
+        if schema.dictionaries:
+            look_up_rows(self._names, schema, listed)
+        put_rows(schema, listed, self._put, self._put_blindly)
 
     def _put(self, schema: TableSchema, fields: Mapping[str, Any]) -> bool | None:
         def check(obj: Any, ttl: int | None) -> None:
@@ -636,7 +644,9 @@ class Session:
             EncodingError: an object cannot be stored. `position` is its place in the input, counted from 0, and
                 `written` is the number of objects, counted from the start, that are certainly written.
         """
-        return BulkAdd(self._work.apart(atomic_rows=False), batch_size, shuffle, progress, ttl).run(objs)
+        return BulkAdd(self._work.apart(atomic_rows=False), batch_size, shuffle, progress, ttl).run(
+            objects_with_names(self._names, objs, batch_size)
+        )
 
     @guarded
     def put_entries(self, obj: Any, map_column: MapExpression[K, V] | Mapping[K, V], entries: Mapping[K, V], /) -> None:
