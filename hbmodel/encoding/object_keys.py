@@ -60,7 +60,7 @@ class ObjectKeyForm:
     Attributes:
         salt: the number of bytes in row keys before the fields.
         row: the row key of all objects, or None if row keys have fields.
-        kind: the byte with which qualifiers begin, or nothing.
+        kind: the bytes with which qualifiers begin, or nothing.
     """
 
     salt: int = 0
@@ -87,7 +87,8 @@ class ObjectKeyForm:
         """
         kind, salt = self.kind, self.salt
         if not prefix.startswith(kind):
-            raise DecodingError("A qualifier does not begin with the kind of the model.", kind=kind, found=prefix[:1])
+            found = prefix[: len(kind)]
+            raise DecodingError("A qualifier does not begin with the kind of the model.", kind=kind, found=found)
         if self.row is None:
             if len(row) < salt:
                 raise DecodingError("A row key is shorter than its salt.", width=salt, found=len(row))

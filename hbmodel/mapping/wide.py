@@ -63,13 +63,14 @@ class WideLayout:
             )
 
 
-def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyLayout:
+def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any, *, external: bool = False) -> KeyLayout:
     """The layout of a model's key. It is an `ObjectKeyLayout` if several objects can share a row, including objects of
     other kinds.
 
     Args:
         row: the constant row, as declared, or None.
         kind: the kind, as declared, or None.
+        external: whether other programs write the table.
 
     Raises:
         DeclarationError: the declarations contradict each other.
@@ -81,8 +82,12 @@ def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any) -> KeyL
             f.codec.check_row_key(nullable=f.nullable, last=f is keys[-1])
         except DeclarationError as error:
             raise DeclarationError(error.message, **{"model": model, "field": f.name, **error.details}) from None
-    if kind is not None and (type(kind) is not bytes or len(kind) != 1):
-        raise DeclarationError('A kind must be exactly one byte: kind=b"p".', model=model, found=repr(kind))
+    if kind is not None and (type(kind) is not bytes or not kind or (len(kind) > 1 and not external)):
+        raise DeclarationError(
+            'A kind must be exactly one byte: kind=b"p". Only external models may have longer ones.',
+            model=model,
+            found=repr(kind),
+        )
     if row is not None and (type(row) is not bytes or not 0 < len(row) <= MAX_ROW_LENGTH):
         raise DeclarationError(
             'row is the key of the one row that holds all objects, as bytes: row=b"pets".',
@@ -153,7 +158,7 @@ def wide_rows(
 
     Args:
         row: the constant row, or None.
-        kind: the prefix byte of the model's qualifiers, or None.
+        kind: the prefix of the model's qualifiers, or None.
         marked: whether objects have cells that are not columns: system cells or a flag.
         external: whether other programs write the table. In this case None is stored as the absence of the cell.
 

@@ -62,7 +62,7 @@ def build_schema(
     versioned = _check_version(name, fields, options)
     system = versioned or bool(indexes)  # whether rows have system cells
     _check_fields(name, fields, system, options)
-    layout = key_layout(name, fields, options.row, options.kind)
+    layout = key_layout(name, fields, options.row, options.kind, external=options.external)
     salt = _bind(name, options.salt, layout)
     if salt.random and not options.immutable:
         raise DeclarationError(

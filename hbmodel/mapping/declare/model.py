@@ -86,7 +86,8 @@ def model(
         row: the row key, if one row contains all objects of the model. Every key field must then have
             `in_qualifier=True`.
         kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one
-            family, such as an owner and their pets. It cannot be added later.
+            family, such as an owner and their pets. It cannot be added later. In an external table it may be longer,
+            such as `b"tag:"`.
         frozen: assignments to objects raise `FrozenObject`, since no commit would write them, and objects can be
             hashed. With False, an assignment only changes the object in memory: the session does not notice it. Type
             checkers report assignments only if `frozen=True` is written out. This is not their default, because mypy

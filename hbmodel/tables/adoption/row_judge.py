@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
 from attrs import Factory, define, field
@@ -69,11 +69,13 @@ class RowJudge:
 
     Attributes:
         has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.
+        others: the other registered models of the table, whose cells need no declaration.
     """
 
     store: Store
     schema: TableSchema
     has_system_cells: bool = False
+    others: Sequence[TableSchema] = ()
     collected: Collected = field(factory=Collected)
     tally: Tally = field(factory=Tally)
     _exists: Callable[[Row], bool] = field(
@@ -128,7 +130,9 @@ class RowJudge:
                 self.collected.add_column("undeclared", column, key=key, found=cell.value)
             elif wide.prefix_end(column[start:]) is not None:
                 names.append(column)
-            elif wide.strict and column[start:].startswith(self.schema.kind):
+            elif not column.startswith(self.schema.kind, start) or self._is_of_others(column):
+                continue  # a kind concerns no other qualifiers
+            elif wide.strict:
                 self.collected.add("qualifier", key=key, found=column[start:])
             else:
                 self.collected.add("undeclared", f"{text_of(wide.lead)}*", key=key, found=column[start:])
@@ -225,9 +229,12 @@ class RowJudge:
     def _undeclared(self, row: bytes, cells: Mapping[bytes, Cell]) -> None:
         schema = self.schema
         for column, cell in cells.items():
-            explained = column in self._known or column == schema.exists_column
+            explained = column in self._known or column == schema.exists_column or self._is_of_others(column)
             if not explained and not (self.has_system_cells and schema.is_system(column)):
                 self.collected.add_column("undeclared", column, key=row, found=cell.value)
+
+    def _is_of_others(self, column: bytes) -> bool:
+        return any(_declares(schema, column) for schema in self.others)
 
     def _value(self, row: bytes, f: Field, data: bytes) -> bool:
         try:
@@ -244,3 +251,11 @@ class RowJudge:
             kind: Kind = "value-bytes" if f.codec.canonical else "value-form"
             self.collected.add(kind, f.name, key=row, found=data, detail=f"written={again[:64]!r}")
         return True
+
+
+def _declares(schema: TableSchema, column: bytes) -> bool:
+    """Whether a cell of the column is a column, a flag or an object of a model."""
+    wide = schema.wide_rows
+    if wide is None:
+        return column == schema.exists_column or any(field.column == column for field in schema.columns)
+    return column.startswith(wide.lead) and wide.prefix_end(column[len(wide.lead) :]) is not None

@@ -22,13 +22,16 @@ class Judgement:
     findings: Sequence[Finding]
 
 
-def judge_sample(store: Store, schema: TableSchema, count: int, *, has_system_cells: bool) -> Judgement:
+def judge_sample(
+    store: Store, schema: TableSchema, count: int, *, has_system_cells: bool, others: Sequence[TableSchema] = ()
+) -> Judgement:
     """Judges about this number of rows of the model's table that have a cell in the model's families.
 
     Args:
         has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.
+        others: the other registered models of the table.
     """
-    judge = RowJudge(store, schema, has_system_cells)
+    judge = RowJudge(store, schema, has_system_cells, others)
     with numbers_as_names():
         for row in sampled_rows(store, schema.table, count, schema.family_names):
             judge.judge(row)

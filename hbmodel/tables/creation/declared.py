@@ -12,7 +12,8 @@ from hbmodel.mapping.rows.entries_of_row import entry_families
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.values import Family
 from hbmodel.tables.creation.split_strategies import Splits, split_keys
-from hbmodel.tables.registry.registered_fields import ALL_VERSIONED
+from hbmodel.tables.registry.registered_fields import ALL_VERSIONED, TAKEN
+from hbmodel.tables.registry.shared_families import FamilyUse
 
 SplitsOption = Splits | Mapping[Any, Splits] | None
 """One strategy for every primary table, a strategy by model (a class) or table name (text), or none."""
@@ -113,26 +114,18 @@ def index_families(schema: TableSchema, index: Index) -> list[Family]:
 
 
 def _check_shared(schemas: Sequence[TableSchema]) -> None:
-    """Raises `SchemaMismatch` if two models of one table share a family or an index name.
-
-    A delete of an object removes all cells of its row in the model's families, and a delete of an index entry removes
-    the whole row of the entry. Both would include cells of the other model.
+    """Raises `SchemaMismatch` if two models of one table share a family, in which their cells cannot be told apart, or
+    an index name. A delete of an index entry removes the whole row of the entry, which could be the other model's.
     """
     for at, one in enumerate(schemas):
         for other in schemas[at + 1 :]:
             if one.table != other.table:
                 continue
-            # the kind shows to which model a cell of the family belongs
-            apart = one.kind and other.kind and one.kind != other.kind
-            if apart and set(one.family_names) & set(other.family_names) and one.versioned != other.versioned:
-                raise SchemaMismatch(ALL_VERSIONED, table=one.table, family=one.family.decode())
-            families = [] if apart else sorted(set(one.family_names) & set(other.family_names))
+            families = FamilyUse.of(one).conflicts(FamilyUse.of(other))
             if families:
-                raise SchemaMismatch(
-                    "Another model of the table has this column family: choose another family.",
-                    table=one.table,
-                    family=families[0].decode(),
-                )
+                raise SchemaMismatch(TAKEN, table=one.table, family=families[0].decode())
+            if set(one.family_names) & set(other.family_names) and one.versioned != other.versioned:
+                raise SchemaMismatch(ALL_VERSIONED, table=one.table, family=one.family.decode())
             for index in sorted(set(one.indexes) & set(other.indexes)):
                 raise SchemaMismatch(
                     "Another model of the table has an index of this name: choose another name.",

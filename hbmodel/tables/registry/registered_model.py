@@ -24,6 +24,7 @@ from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
 from hbmodel.tables.registry.entry_shape import check_index_spec, entry_of
 from hbmodel.tables.registry.layout_text import same_spec
 from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
+from hbmodel.tables.registry.registry_cells import EXTERNAL
 from hbmodel.tables.registry.registry_table import RegistryKey
 
 Spec = Mapping[str, Any]
@@ -126,7 +127,7 @@ def _schema(place: RegistryKey, registration: Registration, indexes: Mapping[str
         (),
         salt,
         immutable=external or (salt is not None and salt.random) or (verified and not versioned),
-        external=external or layout.get("flag") == "any",
+        external=external or layout.get("flag") == "any" or EXTERNAL in registration.cells,
         exists=None if exists is None else exists.encode("latin-1"),
         row=None if row is None else row.encode("latin-1"),
         kind=None if kind is None else kind.encode("latin-1"),

@@ -21,6 +21,10 @@ def written_columns(layout: Mapping[str, Any]) -> set[str]:
     return {column for column, spec in layout["columns"].items() if spec["kind"] == "column"}
 
 
+EXTERNAL = b"m:external"
+"""The cell of an entry whose model is external."""
+
+
 def registered_families(layout: Mapping[str, Any]) -> set[bytes]:
     """The column families of all columns of a layout, counters and map columns included."""
     return {column.encode("latin-1").partition(b":")[0] for column in layout["columns"]}

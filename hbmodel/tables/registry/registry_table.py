@@ -29,6 +29,7 @@ from hbmodel.tables.registry.migration_phase import FROM, MOVE, check_moves, rea
 from hbmodel.tables.registry.registered_fields import (
     ALL_VERSIONED,
     SAFE,
+    TAKEN,
     check_layout,
     field_renames,
     first_layout,
@@ -39,6 +40,7 @@ from hbmodel.tables.registry.registered_fields import (
 )
 from hbmodel.tables.registry.registration import ABSENT, READABLE, Binding, IndexState, Registration, RowState, as_live
 from hbmodel.tables.registry.registry_cells import (
+    EXTERNAL,
     begun,
     cells_of,
     check_rows,
@@ -51,6 +53,7 @@ from hbmodel.tables.registry.registry_cells import (
     written_columns,
 )
 from hbmodel.tables.registry.roll_lines import FROM_THE_START, LISTED, MARKED, listed_since, next_revision
+from hbmodel.tables.registry.shared_families import FamilyUse
 
 REGISTRY_TABLE = "hbmodel"
 FAMILY = b"m"
@@ -260,6 +263,8 @@ class Registry:
                 wanted[ROWS] = canonical_json({"state": first_rows(schema, new_state)})
             if registration is None and new_state == READABLE:
                 wanted[LISTED] = FROM_THE_START
+            if schema.external:
+                wanted[EXTERNAL] = b"\x01"
             # The layout is written last. A row without a layout does not count as registered, so an interrupted
             # registration is repeated from the start.
             wanted[LAYOUT] = canonical_json(layout)
@@ -295,32 +300,26 @@ class Registry:
                 return
 
     def check_neighbours(self, schema: TableSchema) -> None:
-        """Raises `SchemaMismatch` if another model of the table has a family, or the name of an index table, in common
-        with this model. Only models with a kind may share families, and then all or none of them must be versioned.
+        """Raises `SchemaMismatch` if another model of the table has a family in common with this model, in which their
+        cells cannot be told apart, or the name of an index table. Of the models that share a family, all or none must
+        be versioned.
 
-        A delete of an object removes all cells of its row in the model's families, and a delete of an index entry
-        removes the whole row of the entry. If two models shared a family or an index table, a delete would also remove
-        cells or entries of the other model.
+        A delete of an index entry removes the whole row of the entry. If two models shared an index table, a delete
+        would also remove entries of the other model.
         """
         self.check_no_index(schema)
-        own = registry_row(schema)
+        own, own_use = registry_row(schema), FamilyUse.of(schema)
         for row in self._rows_of(schema.table):
             other = None if row.row == own else self._parse(schema, row)
             if other is None:
                 continue
             place = RegistryKey.of_row(schema.table, row.row)
-            taken = {place.family, *registered_families(other.layout)}
-            if schema.kind and place.kind:  # the kinds differ, so the objects in a family can be distinguished
-                taken = set()
-                if place.family == schema.family and bool(other.layout.get("version")) != schema.versioned:
-                    raise SchemaMismatch(ALL_VERSIONED, table=schema.table, family=schema.family.decode())
-            shared = sorted(taken & set(schema.family_names))
+            taken = FamilyUse.registered(place.family, place.kind, other.layout, external=EXTERNAL in other.cells)
+            shared = own_use.conflicts(taken)
             if shared:
-                message = (
-                    "Another model of the table has this column family: choose another family. Models can share a "
-                    "family if each had a kind= before it had rows."
-                )
-                raise SchemaMismatch(message, table=schema.table, family=shared[0].decode())
+                raise SchemaMismatch(TAKEN, table=schema.table, family=shared[0].decode(), kind=place.kind or None)
+            if place.kind and place.family == schema.family and bool(other.layout.get("version")) != schema.versioned:
+                raise SchemaMismatch(ALL_VERSIONED, table=schema.table, family=schema.family.decode())
             tables = {table for state in other.indexes.values() for table in state.tables}
             declared = {
                 state.table for state in other.indexes.values() if state.table == f"{schema.table}.{state.name}"

@@ -1,0 +1,73 @@
+"""Which column families two models of one table may share, because each cell belongs to one of them only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.mapping.schema import TableSchema
+
+
+@frozen
+class FamilyUse:
+    """How a model uses the column families of its table.
+
+    Attributes:
+        families: the families.
+        columns: `family:qualifier` of each column and flag. In a wide model, the qualifiers of the table have a prefix.
+        kind: the prefix of all qualifiers of a wide model, or nothing.
+        wide: whether objects share rows.
+        external: whether the model deletes no other cells than those of its columns and objects, because other programs
+            write the table.
+    """
+
+    families: frozenset[bytes]
+    columns: frozenset[bytes]
+    kind: bytes
+    wide: bool
+    external: bool
+
+    @classmethod
+    def of(cls, schema: TableSchema) -> FamilyUse:
+        """How a model uses its families, by its declaration."""
+        flag = [] if schema.exists_column is None else [schema.exists_column]
+        columns = frozenset([*(field.column for field in schema.columns), *flag])
+        return cls(frozenset(schema.family_names), columns, schema.kind, schema.wide is not None, schema.external)
+
+    @classmethod
+    def registered(cls, family: bytes, kind: bytes, layout: Mapping[str, Any], *, external: bool) -> FamilyUse:
+        """How a model uses its families, by its entry in the registry.
+
+        Args:
+            family: the model's default family.
+        """
+        flag = layout.get("exists")
+        columns = [column.encode("latin-1") for column in layout["columns"]]
+        columns += [] if flag is None else [family + b":" + flag.encode("latin-1")]
+        wide = bool(kind) or "row" in layout or any("part" in part or "split" in part for part in layout["key"])
+        return cls(
+            frozenset([family, *(column.partition(b":")[0] for column in columns)]),
+            frozenset(columns),
+            kind,
+            wide,
+            external,
+        )
+
+    def conflicts(self, other: FamilyUse) -> Sequence[bytes]:
+        """The families in which a cell could belong to both models.
+
+        A delete of an object removes all cells of its row in its model's families, except in external models, and a
+        wide model reads all qualifiers that begin with its kind. So cells can be told apart if both models have kinds,
+        or if both are external and one of them has a kind with which no column of the other begins.
+        """
+        common = sorted(self.families & other.families)
+        if self.kind and other.kind:
+            return common if self.kind.startswith(other.kind) or other.kind.startswith(self.kind) else []
+        wide, tall = (self, other) if self.kind else (other, self)
+        if not wide.kind or tall.wide or not (self.external and other.external):
+            return common
+        return [
+            family for family in common if any(column.startswith(family + b":" + wide.kind) for column in tall.columns)
+        ]
