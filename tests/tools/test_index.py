@@ -234,6 +234,28 @@ def test_a_wrong_model_is_one_line(url: str, tmp_path: Path, model: str, message
     assert re.fullmatch(r"Error: .* \((declaration-error|unknown-index)\)\n", result.output)
 
 
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("import nothing_of_this_name", "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
+        ("\nundefined", "NameError: name 'undefined' is not defined"),
+        ("def", "SyntaxError: "),
+        ("import hbmodel as hb\nhb.HashSalt(0)", "DeclarationError: "),
+    ],
+)
+def test_an_error_in_the_code_of_a_model_is_one_line_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "broken_models.py").write_text(code)
+    result = CliRunner().invoke(main, ["diff", "broken_models:Model", "--store", "memory:"])
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: The module of the model cannot be imported: correct its code. ")
+    assert result.output.count("\n") == 1
+    assert reason in result.output
+
+
 def test_a_model_of_another_table_is_refused(url: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(
         main, ["index", "verify", "other", "by_page", "--store", url, "--model", f"models_{tmp_path.name}:Visit"]
