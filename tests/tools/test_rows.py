@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hbmodel as hb
+from hbmodel.store import Put, Scan
 from hbmodel.tools.cli import main
 from tests.support.beds import HBASE
 from tests.support.models import DAY
@@ -398,3 +399,24 @@ def test_bounds_of_split_tables(kind: str, request: pytest.FixtureRequest, tmp_p
         ("user=900, name=m", "(end)"),
     ]
     assert shown[0]["stop key"] == r"\x00\x00\x01\xF4"
+
+
+def test_a_scan_shows_the_rows_after_one_that_cannot_be_read(tmp_path: Path) -> None:
+    url = f"embedded:{tmp_path / 'unreadable.db'}"
+    with hb.connect(url) as store:
+        hb.create_tables(store, Hit)
+        with hb.Session(store) as session:
+            session.add_all(Hit(at=DAY + timedelta(hours=n), page=f"p{n}") for n in range(3))
+        (batches,) = store.scan("cli_hits", [Scan()])
+        broken = sorted(row.row for batch in batches for row in batch)[0]
+        store.put("cli_hits", [Put(broken, {b"d:p": b"\xff"})])
+    refused = run(url, "scan", "cli_hits")
+    assert refused.exit_code == 1
+    assert "use --skip-unreadable to show the rows after it. (decoding-error)" in refused.output
+    assert "on_unreadable" not in refused.output
+    shown = run(url, "scan", "cli_hits", "--skip-unreadable", "--json")
+    assert shown.exit_code == 1
+    assert len(shown.stdout.splitlines()) == 2
+    (line,) = shown.stderr.splitlines()
+    assert line.startswith("left out: Stored bytes are not UTF-8. [table='cli_hits', key=")
+    assert run(url, "scan", "cli_hits", "--skip-unreadable", "--explain").exit_code == 0

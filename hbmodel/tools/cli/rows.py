@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from hbmodel.errors import FullScanRefused, IncompleteKey, QueryError, RowNotFound
+from hbmodel.errors import DecodingError, FullScanRefused, IncompleteKey, IncompleteRow, QueryError, RowNotFound
 from hbmodel.mapping.declare.map_declaration import MapExpression
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_columns import NotLoaded
@@ -24,9 +24,13 @@ from hbmodel.tables.registry.table_from_registry import StoredKey, TableFromRegi
 from hbmodel.tools.cli.arguments.conditions import are_fields, condition, key_fields
 from hbmodel.tools.cli.arguments.table_options import opened, table_options
 from hbmodel.tools.cli.key import decoded, form_option
+from hbmodel.tools.cli.output.one_line import bare_line
 from hbmodel.tools.cli.output.printing import print_objects, print_table
 
 BOUNDS = ("start", "stop", "start key", "stop key")
+
+
+_SKIP = "Another program, or another model, wrote this row: use --skip-unreadable to show the rows after it."
 
 
 def _names(schema: TableSchema) -> list[str]:
@@ -141,15 +145,22 @@ def _stored(table: TableFromRegistry, stored: StoredKey) -> list[Predicate]:
 @click.option("--reversed", "backwards", is_flag=True, help="Show objects from the last to the first.")
 @click.option("--index", metavar="NAME", help="Read through this index.")
 @click.option("--full-scan", is_flag=True, help="Read the whole table if that is needed to find the objects.")
+@click.option(
+    "--skip-unreadable", is_flag=True, help="Leave out rows that cannot be read, and list them on standard error."
+)
 @click.option("--explain", is_flag=True, help="Show how the table would be read, without reading it.")
 @table_options
+@click.pass_context
 def scan(
+    ctx: click.Context,
+    /,
     table: str,
     conditions: tuple[str, ...],
     limit: int,
     backwards: bool,
     index: str | None,
     full_scan: bool,
+    skip_unreadable: bool,
     explain: bool,
     url: str,
     registry: str,
@@ -159,8 +170,10 @@ def scan(
 ) -> None:
     """Show objects of a table, or entries of an index table, in key order; map columns are omitted.
 
-    Each --where is one condition, and all must hold; `field is null` and `field is not null` are conditions too.
+    Each --where is one condition, and all must hold; `field is null` and `field is not null` are conditions too. Exit
+    status 1 if a row cannot be read.
     """
+    unreadable: list[DecodingError | IncompleteRow] = []
     with opened(table, url, registry, family, kind) as (store, registered_table):
         schema = registered_table.schema
         query = (
@@ -172,6 +185,7 @@ def scan(
         query = query.reversed() if backwards else query
         query = query if index is None else query.use_index(index)
         query = query.allow_full_scan() if full_scan or not conditions else query
+        query = query.on_unreadable(unreadable.append) if skip_unreadable else query
         try:
             if explain:
                 click.echo(str(query.explain()))
@@ -183,7 +197,12 @@ def scan(
                 "add one, or use --full-scan.",
                 **error.details,
             ) from None
+        except (DecodingError, IncompleteRow) as error:
+            raise click.ClickException(f"{bare_line(error)} {_SKIP} ({error.code})") from error
     print_objects(_names(schema), objects, as_json)
+    for each in unreadable:
+        click.echo(f"left out: {bare_line(each)}", err=True)
+    ctx.exit(1 if unreadable else 0)
 
 
 @click.command()
