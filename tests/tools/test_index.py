@@ -303,6 +303,17 @@ def test_an_index_that_the_registry_does_not_know_is_an_error(url: str, tmp_path
     assert "known=['by_page']" in result.output
 
 
+def test_refused_rows_have_their_reasons_in_one_line(url: str, tmp_path: Path) -> None:
+    with hb.connect(url) as store:
+        store.put("visits-cli", [Put(b"00", {b"d:p": b"\xff"})])
+    planned = run(url, tmp_path, "build", "--dry-run")
+    assert planned.exit_code == 1
+    assert planned.output.splitlines()[2:] == [
+        "  rows refused: 1",
+        "    3030: Stored bytes are not UTF-8. [table='visits-cli', key=b'00', field='page', column=b'd:p']",
+    ]
+
+
 def test_a_table_without_indexes_has_no_status(url: str) -> None:
     result = CliRunner().invoke(main, ["index", "status", "visits-cli", "--store", url])
     assert (result.exit_code, result.output) == (0, "")

@@ -11,7 +11,7 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
-from hbmodel.errors import IndexUnavailable
+from hbmodel.errors import HbmodelError, IndexUnavailable
 from hbmodel.mapping.schema import Index
 from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.driver import drive
@@ -282,7 +282,10 @@ def counted(row_entries: Sequence[RowEntries]) -> Counts:
 
 
 def _samples(refused: Sequence[RowEntries]) -> Sequence[Sequence[str]]:
-    return tuple((one.row.hex(), str(one.error)) for one in refused)
+    """The keys of refused rows in hex, each with the reason in one line, without advice for queries."""
+    return tuple(
+        (one.row.hex(), " ".join(HbmodelError.__str__(one.error).split())) for one in refused if one.error is not None
+    )
 
 
 Work = Callable[[Sweeps, Sequence[Row], int], Counts | None]
