@@ -220,6 +220,18 @@ WAY_BACK = (BEFORE, PREPARED, MOVING, HALTING, TURNED, RETURNING, RETURNED)
 
 
 @pytest.mark.lengthy
+def test_programs_are_not_cut_over_to_a_table_that_is_gone(store: hb.Store) -> None:
+    session = session_of(store)
+    session.add_all(parcel(number) for number in range(3))
+    session.commit()
+    moving = hb.migration.migrate(store, Sent, times=QUICK)
+    assert moving.start().copied
+    store.delete_table(NEW.table)
+    with pytest.raises(hb.errors.TableNotFound):
+        moving.cut_over()
+    assert moving.status().phase == "moving"
+
+
 def test_a_start_ends_when_another_program_rolls_the_migration_back(store: hb.Store) -> None:
     session = session_of(store)
     session.add_all(parcel(number) for number in range(3))

@@ -247,6 +247,7 @@ class Migration:
 
         Raises:
             MigrationError: a row has not been copied, or cannot be.
+            TableNotFound: another program has dropped one of the two tables.
         """
         while True:
             registration = self._registered()
@@ -256,6 +257,8 @@ class Migration:
                 self._check_copied()
                 with self._copying(phase=phase) as copying:
                     self._complete(copying)
+                # If no row is left in the old table, nothing has read the new one yet, and it may be gone.
+                self.store.get(self.new.table, [b"\0"], [self.new.liveness_column])
                 self._change(registration, CUT)
             elif phase == CUT:
                 self._after_drain(registration, DONE)
@@ -306,8 +309,8 @@ class Migration:
                 return self._report(BEFORE)
             else:
                 raise MigrationError(
-                    "Programs use only the new table: declare a model with the old layout that replaces this one, "
-                    "and migrate again.",
+                    "Programs use only the new table: declare a model with the old layout that replaces this one, in "
+                    "another table or after hb.drop_tables() of the old one, and migrate again.",
                     table=self.new.table,
                     phase=phase,
                 )
