@@ -16,6 +16,7 @@ from hbmodel.tables.creation.comparison.difference import Diff, Difference
 from hbmodel.tables.creation.comparison.held_members import members_in_use
 from hbmodel.tables.creation.create import create_tables, shell_line
 from hbmodel.tables.creation.declared import SplitsOption
+from hbmodel.tables.creation.index_tables import LOST_INDEX, REBUILD
 from hbmodel.tables.creation.planned_tables import replaced_tables
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids
 from hbmodel.tables.indexes.index_arguments import check_choices, check_work
@@ -176,6 +177,8 @@ def _check(differences: Diff, lossy: bool) -> None:
     refused = [str(difference) for difference in stopping]
     if refused and all(difference.why == WHY_GONE for difference in stopping):
         raise SchemaMismatch(GONE, table=stopping[0].table, differences=refused)
+    if refused and all(REBUILD in (difference.why or "") for difference in stopping):
+        raise SchemaMismatch(LOST_INDEX, table=stopping[0].table, differences=refused)
     if refused:
         raise SchemaMismatch(
             "The live tables cannot be altered to what the models declare: declare what is live, as `differences` "

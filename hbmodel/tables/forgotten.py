@@ -7,12 +7,13 @@ from typing import Any
 
 from attrs import asdict, frozen
 
-from hbmodel.errors import DeclarationError, MigrationError, TableExists, TableNotFound
+from hbmodel.errors import DeclarationError, MigrationError, StoreError, TableExists, TableNotFound
 from hbmodel.protocol.relocation.migration import BEFORE, DONE
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Delete
 from hbmodel.tables.creation.index_tables import unused
 from hbmodel.tables.indexes.index_arguments import check_choices
+from hbmodel.tables.registry.entry_shape import ENTRY
 from hbmodel.tables.registry.migration_phase import FROM
 from hbmodel.tables.registry.registration import Registration
 from hbmodel.tables.registry.registry_table import FAMILY, REGISTRY_TABLE, Registry, RegistryKey
@@ -85,7 +86,8 @@ def forget(store: Store, table: str, *, existing: bool = False, registry: str = 
         table: the name of the primary table.
         existing: forget the entry even if the table or an index table exists; the tables remain. This does no harm for
             a table of another program, which has no rows that hbmodel wrote. `drop_tables` with the table's `external`
-            model does the same, and also drops the index tables.
+            model does the same, and also drops the index tables. It also forgets an entry that cannot be read; then
+            `remaining` lists all tables whose names are those of its index tables.
         registry: name of the registry table.
 
     Returns:
@@ -96,7 +98,7 @@ def forget(store: Store, table: str, *, existing: bool = False, registry: str = 
             primary table.
         TableExists: the table or an index table exists; `tables` names them.
         MigrationError: objects are being moved from or to the table, and the other table exists.
-        StoreError: the entry cannot be read. A newer version may have written it.
+        StoreError: the entry cannot be read, and `existing` is false. A newer version may have written it.
         DeclarationError: an argument has a value that cannot be used.
     """
     found, rows = known(store, table, existing=existing, registry=registry)
@@ -131,9 +133,14 @@ def known(
             primary=catalog.owner(table),
             registry=registry,
         )
-    entries = {key: entry for key in keys if (entry := catalog.read(key)) is not None}
+    entries, damaged = _entries(catalog, keys, existing)
     _check_at_rest(table, entries.values(), tables)
-    index_tables = sorted({name for key, entry in entries.items() for name in _filled(store, catalog, key, entry)})
+    index_tables = sorted(
+        {
+            *(name for key, entry in entries.items() for name in _filled(store, catalog, key, entry)),
+            *(name for name in tables if damaged and name.startswith(f"{table}.") and not catalog.rows_of_table(name)),
+        }
+    )
     remaining = [name for name in dict.fromkeys([table, *index_tables]) if name in tables]
     if remaining and not existing:
         raise TableExists(_EXISTS if table in tables else _INDEX_TABLES_EXIST, table=table, tables=remaining)
@@ -145,6 +152,28 @@ def known(
         if writer.until is not None or writer.state == "unknown"
     ]
     return Forgotten(table, tuple(models), tuple(indexes), tuple(remaining), tuple(writers)), rows
+
+
+def _entries(
+    catalog: Registry, keys: Iterable[RegistryKey], existing: bool
+) -> tuple[Mapping[RegistryKey, Registration], bool]:
+    """The entries of a table's models, and whether there is one that cannot be read.
+
+    Raises the `StoreError` for such an entry, unless `existing` is true.
+    """
+    entries: dict[RegistryKey, Registration] = {}
+    damaged = False
+    for key in keys:
+        try:
+            entry = catalog.read(key)
+        except StoreError as error:
+            if not existing or error.message != ENTRY:
+                raise
+            damaged = True
+            continue
+        if entry is not None:
+            entries[key] = entry
+    return entries, damaged
 
 
 _EXISTS = (

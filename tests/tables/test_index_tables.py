@@ -236,3 +236,32 @@ def test_a_table_that_was_begun_and_became_something_else_is_not_deleted() -> No
 
 def _killed(*_: Any) -> None:
     raise Crash
+
+
+@pytest.mark.parametrize("lost", ["table", "family"])
+def test_the_advice_for_a_lost_index_table_restores_the_index_and_keeps_the_rows(lost: str) -> None:
+    model = declare("notes", by_text=hb.index("text"))
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, model)
+        with hb.Session(store) as session:
+            session.add_all(model(name=f"{n}", text="x") for n in range(5))
+        store.delete_table("notes.by_text")
+        if lost == "family":
+            store.create_table("notes.by_text", [Family(b"other")])
+        (difference,) = hb.diff(store, model)
+        assert difference.effect == "refused"
+        errors = (hb.SchemaMismatch, hb.errors.TableNotFound, hb.errors.FamilyNotFound)
+        for call in (
+            lambda: hb.create_tables(store, model),
+            lambda: hb.alter(store, model),
+            lambda: hb.indexes.build_index(store, model, "by_text", times=TIMES),
+            lambda: hb.indexes.verify_index(store, model, "by_text", times=TIMES),
+            lambda: hb.indexes.repair_index(store, model, "by_text", times=TIMES),
+        ):
+            with pytest.raises(errors) as caught:
+                call()
+            assert "drop the index with hb.indexes.drop_index()" in str(caught.value)
+        hb.indexes.drop_index(store, model, "by_text", times=TIMES)
+        assert hb.indexes.build_index(store, model, "by_text", times=TIMES).readable
+        assert hb.Session(store).query(model).where(model.text == "x").use_index("by_text").count() == 5
+        assert not hb.diff(store, model)

@@ -18,7 +18,7 @@ from rich.progress import Progress, TaskID
 
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import KeyMapper
-from hbmodel.store import Delete, Put
+from hbmodel.store import Delete, Family, Put
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tools.cli import main
 from tests.support.beds import cells_of, rows_of
@@ -312,6 +312,29 @@ def test_refused_rows_have_their_reasons_in_one_line(url: str, tmp_path: Path) -
         "  rows refused: 1",
         "    3030: Stored bytes are not UTF-8. [table='visits-cli', key=b'00', field='page', column=b'd:p']",
     ]
+
+
+@pytest.mark.parametrize("lost", ["table", "family", "primary"])
+def test_a_live_index_whose_table_is_gone_is_an_error_of_each_command(url: str, tmp_path: Path, lost: str) -> None:
+    assert run(url, tmp_path, "build").exit_code == 0
+    with hb.connect(url) as store:
+        store.delete_table("visits-cli" if lost == "primary" else "visits-cli.by_page")
+        if lost == "family":
+            store.create_table("visits-cli.by_page", [Family(b"other")])
+    for command, model in (
+        ("status", None), ("status", "Visit"), ("verify", "Visit"), ("repair", "Visit"), ("build", "Visit"),
+    ):  # fmt: skip
+        result = run(url, tmp_path, command, model=model)
+        assert result.exit_code == 1, (command, result.output)
+        assert ("hbmodel index drop TABLE INDEX" in result.output) == (lost != "primary"), (command, result.output)
+        assert "Traceback" not in result.output
+    if lost == "primary":
+        return
+    # the advice of the errors
+    assert run(url, tmp_path, "drop", model=None).exit_code == 0
+    assert run(url, tmp_path, "build").exit_code == 0
+    verified = json.loads(run(url, tmp_path, "verify", "--json").stdout)
+    assert (verified["sound"], verified["entries"]) == (True, 30)
 
 
 def test_a_table_without_indexes_has_no_status(url: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hbmodel as hb
+from hbmodel.store import Delete, Put
 from hbmodel.tools.cli import main
 
 
@@ -108,3 +109,43 @@ def test_a_table_that_exists_is_forgotten_if_told_so(url: str) -> None:
     assert tables(url) == {"left-cli": False}
     with hb.connect(url) as store:
         assert "kept-cli" in store.tables()
+
+
+@pytest.mark.parametrize("lost", ["entry", "registry"])
+def test_a_damaged_entry_is_forgotten_and_its_table_used_again(tmp_path: Path, lost: str) -> None:
+    url = f"embedded:{tmp_path / 'damaged.db'}"
+    with hb.connect(url) as store:
+        hb.create_tables(store, Left)
+        with hb.Session(store) as session:
+            session.add_all(Left(key=f"{n}", body="x") for n in range(5))
+        if lost == "entry":
+            store.put("hbmodel", [Put(b"left-cli\0c", {b"m:layout": b"{damaged"})])
+        else:
+            store.delete_table("hbmodel")
+    if lost == "entry":
+        refused = run(url, "forget", "left-cli", "--yes")
+        assert refused.exit_code == 1
+        assert "`hbmodel registry forget TABLE --existing`" in refused.output
+        forgotten = run(url, "forget", "left-cli", "--existing", "--yes")
+        assert forgotten.exit_code == 0, forgotten.output
+        assert forgotten.stdout.splitlines() == [
+            "forgot left-cli: model c",
+            "left-cli: exists, and the registry no longer names it",
+            "left-cli.by_body: exists, and the registry no longer names it",
+        ]
+    with hb.connect(url) as store:
+        with pytest.raises(hb.SchemaMismatch, match="delete the index table only"):
+            hb.create_tables(store, Left)
+        store.delete_table("left-cli.by_body")
+        hb.create_tables(store, Left)
+        hb.indexes.build_index(store, Left, "by_body")
+        assert hb.Session(store).query(Left).where(Left.body == "x").use_index("by_body").count() == 5
+        assert not hb.diff(store, Left)
+
+
+def test_an_entry_without_a_layout_is_an_error_of_the_status(url: str) -> None:
+    with hb.connect(url) as store:
+        store.delete("hbmodel", [Delete(b"left-cli\0c", columns=[b"m:layout"])])
+    result = CliRunner().invoke(main, ["index", "status", "left-cli", "--store", url])
+    assert result.exit_code == 1
+    assert "The registry entry of the table cannot be read" in result.output

@@ -37,7 +37,7 @@ from hbmodel.tables.creation.existing_tables import (
     registrations,
     unregistered_index,
 )
-from hbmodel.tables.creation.index_tables import check_index_table, check_index_tables
+from hbmodel.tables.creation.index_tables import LOST_FAMILY, LOST_TABLE, check_index_table, check_index_tables
 from hbmodel.tables.creation.planned_tables import planned_tables
 from hbmodel.tables.creation.region_check import unreachable_regions
 from hbmodel.tables.ids.id_tables import Declared, opentsdb_dictionaries
@@ -353,7 +353,8 @@ def _check_unregistered(schema: TableSchema, existing: Collection[str], catalog:
     if unregistered is not None:
         raise SchemaMismatch(
             "The table and an index table exist, but the registry does not know them: name the registry in which "
-            "they are registered, or drop them.",
+            "they are registered. If their entry is lost, delete the index table only, with store.delete_table() or "
+            "HBase's shell, call hb.create_tables() again, and build the index.",
             table=schema.table,
             index=unregistered.name,
             registry=catalog.table,
@@ -426,7 +427,9 @@ def _compare_live(store: Store, table: DeclaredTable) -> list[Difference]:
     for difference in differences:
         if difference.kind == "family":
             raise FamilyNotFound(
-                "The live table lacks a column family of the model; hb.alter(store, Model) adds it.",
+                "The live table lacks a column family of the model; hb.alter(store, Model) adds it."
+                if table.index is None
+                else LOST_FAMILY,
                 table=difference.table, family=difference.family,
             )  # fmt: skip
     return differences
@@ -452,8 +455,7 @@ def _check_index_tables(store: Store, binding: Binding, existing: Collection[str
     for index in missing:
         if index.table not in since:
             raise SchemaMismatch(
-                "The registry says that an index is live, but its table is gone: drop the primary table too, and "
-                "load the objects again.",
+                LOST_TABLE,
                 table=binding.schema.table,
                 index=index.name,
                 missing=index.table,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 
-from hbmodel.errors import SchemaMismatch, TableNotFound
+from hbmodel.errors import FamilyNotFound, SchemaMismatch, TableNotFound
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.port import Store
 from hbmodel.store.values import Scan
@@ -19,6 +20,39 @@ NOT_ITS_TABLE = (
     "another model. Choose "
     "another name for the index, or drop that table."
 )
+
+REBUILD = (
+    "drop the index with hb.indexes.drop_index() or `hbmodel index drop TABLE INDEX`, then build it again with "
+    "hb.indexes.build_index() or `hbmodel index build`"
+)
+LOST_INDEX = f"The table of a live index, or a column family of it, is gone: {REBUILD}."
+LOST_TABLE = f"The registry says that an index is live, but its table is gone: {REBUILD}."
+LOST_FAMILY = f"The table of a live index lacks a column family, and with it entries: {REBUILD}."
+
+
+@contextmanager
+def naming_lost_tables(table: str, index: str, index_table: str) -> Iterator[None]:
+    """A block in which an error about the missing table of a live index, or a missing family of it, says what to do."""
+    try:
+        yield
+    except TableNotFound as error:
+        if error.table != index_table:
+            raise
+        raise TableNotFound(LOST_TABLE, table=table, index=index, missing=index_table) from error
+    except FamilyNotFound as error:
+        if error.table != index_table:
+            raise
+        raise FamilyNotFound(LOST_FAMILY, table=table, index=index, missing=index_table, family=error.family) from error
+
+
+def check_readable(store: Store, table: str, index: str, index_table: str, family: bytes) -> None:
+    """Raises an error if the table of a live index, its primary table, or the default family of one of them is gone.
+
+    Each table is read once, since reads work without HBase's master.
+    """
+    with naming_lost_tables(table, index, index_table):
+        store.get(index_table, [b"\0"], [family + b":_v"])
+    store.get(table, [b"\0"], [family + b":_v"])
 
 
 def may_be_taken(store: Store, catalog: Registry, schema: TableSchema, index: Index, table: str) -> bool:

@@ -14,6 +14,7 @@ from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Scan
 from hbmodel.store.wide.folded import folded
 from hbmodel.tables.creation.declared import SplitsOption
+from hbmodel.tables.creation.index_tables import check_readable, naming_lost_tables
 from hbmodel.tables.ids.names import within_names
 from hbmodel.tables.indexes.claimed_ranges import CLAIM_LIFE, Counts
 from hbmodel.tables.indexes.index_arguments import check_choices, check_work
@@ -81,6 +82,7 @@ def build_index(
         UnknownIndex: the model does not declare the index.
         CapabilityError: the index is unique, and the store has no check-and-mutate.
         IndexUnavailable: the index was dropped in the meantime.
+        TableNotFound: another program has dropped the table, or the table of the live index.
         DeclarationError: an argument is invalid.
     """
     check_work(batch_size=batch_size, claim_life=claim_life, progress=progress)
@@ -102,17 +104,20 @@ def build_index(
             sweeps.begin_again()
             first = False
         if state.state == READABLE:
+            check_readable(store, work.schema.table, work.index.name, state.table, work.schema.family)
             sweeps.forget()  # this also deletes what a killed program has left
             return work.built(READABLE, total, missing)
         if state.state == BUILDING:
-            total = sweeps.build()
+            with naming_lost_tables(work.schema.table, work.index.name, state.table):
+                total = sweeps.build()
             if total.unfinished:
                 return work.built(BUILDING, total, missing)
             work.states.change(BUILDING, VERIFYING)
         elif state.state == VERIFYING:
             if not total.rows:  # other programs have already built it
                 total = sweeps.counted_in("building")
-            checked = sweeps.verify()
+            with naming_lost_tables(work.schema.table, work.index.name, state.table):
+                checked = sweeps.verify()
             missing = checked.missing
             if checked.unfinished:
                 found_now = {

@@ -21,6 +21,7 @@ from hbmodel.store.checks.numbers import is_finite
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Row, Scan
 from hbmodel.store.wide.folded import folded
+from hbmodel.tables.creation.index_tables import naming_lost_tables
 from hbmodel.tables.creation.sampling import Sample, sample_rows
 from hbmodel.tables.indexes.claimed_ranges import CLAIM_LIFE, LOOK, SAMPLES, Counts
 from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
@@ -236,24 +237,40 @@ class IndexWork:
         )
         tally = _Tally(IndexReport(self.schema.table, self.index.name, state.state, sampled=sample is not None), [])
         began = time.monotonic()
+        with naming_lost_tables(self.schema.table, self.index.name, state.table):
+            rows_read = self._check_all(sweeps, state.table, mend, sample, throttle, batch_size, phase, tally)
+        seconds = time.monotonic() - began
+        whole = None if rows_read.share is None else seconds / rows_read.share
+        return evolve(tally.report, seconds=seconds, whole=whole, samples=tuple(tally.samples))
+
+    def _check_all(
+        self,
+        sweeps: Sweeps,
+        index_table: str,
+        mend: bool,
+        sample: int | None,
+        throttle: Throttle,
+        batch_size: int,
+        phase: Literal["verifying", "repairing"],
+        tally: _Tally,
+    ) -> Sample:
+        """Checks both tables; returns the rows that were read."""
         rows_read = self._read(self.schema.table, sweeps.indexer.columns, sample, batch_size)
         for rows in rows_read.batches:
             self._check_rows(sweeps, rows, mend, tally)
             throttle.passed(rows)
             self._show(phase, tally)
         if self.index.unique:
-            for rows in self._read(state.table, (self.schema.claim_column,), sample, batch_size).batches:
+            for rows in self._read(index_table, (self.schema.claim_column,), sample, batch_size).batches:
                 self._check_claims(sweeps, rows, mend, tally)
                 throttle.passed(rows)
                 self._show(phase, tally)
         # A row of the index table that has neither a version cell nor a status is the claim of a unique value.
-        for rows in self._read(state.table, sweeps.indexer.entry_columns, sample, batch_size).batches:
+        for rows in self._read(index_table, sweeps.indexer.entry_columns, sample, batch_size).batches:
             self._check_entries(sweeps, [Entry.of(self.schema, sweeps.index, row) for row in rows], mend, tally)
             throttle.passed(rows)
             self._show(phase, tally)
-        seconds = time.monotonic() - began
-        whole = None if rows_read.share is None else seconds / rows_read.share
-        return evolve(tally.report, seconds=seconds, whole=whole, samples=tuple(tally.samples))
+        return rows_read
 
     def _read(self, table: str, columns: Sequence[bytes], sample: int | None, batch_size: int) -> Sample:
         """All rows of a table, or a sample of them."""

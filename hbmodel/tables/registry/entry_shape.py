@@ -12,7 +12,12 @@ UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, Type
 """The errors that may occur when JSON with an unexpected shape is read."""
 
 
-_ENTRY = "The registry entry of the table cannot be read: another version of hbmodel may have written it."
+ENTRY = (
+    "The registry entry of the table cannot be read: another version of hbmodel may have written it. If none has, the "
+    "entry is damaged: hb.tables.forget(store, table, existing=True) or `hbmodel registry forget TABLE --existing` "
+    "removes it."
+)
+"""The message of the error for an entry that cannot be read."""
 
 _WORK = (
     "The registry cannot say how far the work on a table has come: another version of hbmodel may be doing it. If "
@@ -31,7 +36,7 @@ def entry_of(table: str, registry: str | None = None) -> Iterator[None]:
     except HbmodelError:
         raise
     except UNREADABLE as error:
-        raise StoreError(_ENTRY, table=table, registry=registry) from error
+        raise StoreError(ENTRY, table=table, registry=registry) from error
 
 
 @contextmanager

@@ -12,14 +12,17 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hbmodel.errors import HbmodelError, UnknownIndex
+from hbmodel.errors import FamilyNotFound, HbmodelError, StoreError, TableNotFound, UnknownIndex
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store
+from hbmodel.tables.creation.existing_tables import is_live
+from hbmodel.tables.creation.index_tables import check_readable
 from hbmodel.tables.indexes.index_operations import build_index, index_status, purge_rows, repair_index, verify_index
 from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
 from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, waiting
+from hbmodel.tables.registry.entry_shape import ENTRY
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.finite import FiniteRange
@@ -397,9 +400,10 @@ def status(
     """
 
     def once() -> int:
+        lost: list[HbmodelError] = []
         with connect_existing(url) as store:
             if named is None:
-                reports = _registered(store, table, registry)
+                reports, lost = _registered(store, table, registry)
             else:
                 reports = index_status(
                     store, load_model(named, table), sample=sample, times=times_of(options), registry=registry
@@ -408,20 +412,30 @@ def status(
             click.echo(json.dumps([report.as_json for report in reports]))
         for report in () if as_json else reports:
             click.echo(str(report) if report.sampled else f"{report.table}.{report.index}: {report.state}")
-        return 0 if all(report.sound and report.drift <= threshold for report in reports) else 1
+        for error in lost:
+            click.echo(one_line(error), err=True)
+        return 0 if not lost and all(report.sound and report.drift <= threshold for report in reports) else 1
 
     ctx.exit(_repeatedly(every, once))
 
 
-def _registered(store: Store, table: str, registry: str) -> list[IndexReport]:
-    """The states of a table's indexes, read from the registry alone."""
+def _registered(store: Store, table: str, registry: str) -> tuple[list[IndexReport], list[HbmodelError]]:
+    """The states of a table's indexes in the registry, and an error for each live index whose table is gone."""
     catalog = Registry(store, registry)
     reports: list[IndexReport] = []
+    lost: list[HbmodelError] = []
     for place in known_keys(catalog, table):
         registration = catalog.read(place)
+        if registration is None:
+            lost.append(StoreError(ENTRY, table=table, registry=registry))
         states = () if registration is None else sorted(registration.indexes.values(), key=lambda state: state.name)
         reports += [IndexReport(table, state.name, state.state) for state in states]
-    return reports
+        for state in filter(is_live, states):
+            try:
+                check_readable(store, table, state.name, state.table, place.family)
+            except (TableNotFound, FamilyNotFound) as error:
+                lost.append(error)
+    return reports, lost
 
 
 @index.command()

@@ -14,6 +14,8 @@ from hbmodel.tables.creation.comparison.entry_differences import (
     compare_entry,
     compare_index,
     conflicts,
+    is_registered_index,
+    lost_family,
     other_entries,
     taken_index_table,
 )
@@ -53,7 +55,7 @@ REQUIRED = "required"
 """What is declared in the difference of a required column that rows lack."""
 _UNREGISTERED = (
     "the registry does not know the index table, nor its primary table: name the registry in which they are "
-    "registered, or drop them"
+    "registered; if their entry is lost, delete the index table only, call hb.create_tables() and build the index"
 )
 _EXTERNAL = (
     "another program creates the table of an external model: correct its name, or call "
@@ -140,7 +142,9 @@ def _differences(
             else:
                 yield Difference(table.name, "table", what, table.name, None)
         elif table.name in existing and (table.index is None or is_live(state_of(table, entries))):
-            yield from compare_families(store, table)
+            lost = is_registered_index(table, entries[table.schemas[0]])
+            for difference in compare_families(store, table):
+                yield lost_family(difference) if lost and difference.kind == "family" else difference
             yield from _compare_splits(store, table)
             if table.index is None and not any(schema.external for schema in table.schemas):
                 yield from _unmapped_families(store, table, catalog, existing)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from attrs import evolve
+
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
 from hbmodel.tables.creation.comparison.difference import Difference
 from hbmodel.tables.creation.declared import DeclaredTable
 from hbmodel.tables.creation.existing_tables import is_live
-from hbmodel.tables.creation.index_tables import check_index_tables
+from hbmodel.tables.creation.index_tables import REBUILD, check_index_tables
 from hbmodel.tables.registry.enum_members import member_changes
 from hbmodel.tables.registry.gone_tables import WHY_GONE, WHY_PRIMARY_GONE
 from hbmodel.tables.registry.registered_fields import (
@@ -189,6 +191,18 @@ def taken_index_table(
         )
 
 
+def is_registered_index(table: DeclaredTable, entry: Registration | None) -> bool:
+    """Whether a table is that of an index with the entries that the registry knows."""
+    index = table.index
+    state = None if entry is None or index is None else state_of_index(table.schemas[0], entry, index.name)
+    return index is not None and state is not None and same_entries(index, state)
+
+
+def lost_family(difference: Difference) -> Difference:
+    """The difference for a family that the table of a live index has lost."""
+    return evolve(difference, effect="refused", why=f"an empty one would hide rows: {REBUILD}")
+
+
 def compare_index(table: DeclaredTable, entry: Registration | None, existing: Collection[str]) -> Iterator[Difference]:
     """The differences in one index of a live primary table."""
     index, schema = table.index, table.schemas[0]
@@ -213,5 +227,5 @@ def compare_index(table: DeclaredTable, entry: Registration | None, existing: Co
     elif not is_live(state):
         yield unbuilt(schema, index.name)
     if state is not None and is_live(state) and state.table not in existing:
-        why = "an empty one would hide every row: drop the primary table too, and load the objects again"
+        why = f"an empty one would hide every row: {REBUILD}"
         yield Difference(state.table, "index", f"table of index {index.name}", state.table, None, "refused", why)
