@@ -317,6 +317,27 @@ def test_wide_rows_are_described() -> None:
     assert "# its column is declared only because a model needs one" in only.source
 
 
+@pytest.mark.parametrize(
+    ("prefixes", "fixed", "advice"),
+    [
+        ((b"tag:",), b"name", "a model for those that begin with b'tag:', with kind= and a key field with"),
+        ((b"at_", b"tag:"), b"name", "begin with b'at_' and one for b'tag:', with kind="),
+        ((b"a.", b"b.", b"c.", b"d."), b"name", "if so, declare key fields with in_qualifier=True"),
+        ((b"tag:", b""), b"name", "if so, declare key fields with in_qualifier=True"),
+        ((b"tag:",), b"tag:first", "if so, declare key fields with in_qualifier=True"),
+    ],
+)
+def test_prefixes_of_qualifiers_are_proposed_as_kinds(prefixes: Sequence[bytes], fixed: bytes, advice: str) -> None:
+    rows = {
+        b"r%d" % row: {b"d:%s%d" % (prefix, 1_000 + 20 * row + at): b"v" for prefix in prefixes for at in range(5)}
+        | {b"d:" + fixed: b"nn"}
+        for row in range(30)
+    }
+    found = inferred(rows)
+    assert [guess.column for guess in found.guesses] == [None, b"d:" + fixed]
+    assert advice in found.source
+
+
 def test_many_columns_that_most_rows_have_are_listed() -> None:
     found = inferred({b"r%d" % row: {b"d:c%02d" % at: b"1" for at in range(MANY + 5)} for row in range(3)})
     assert len(found.guesses) == MANY + 6

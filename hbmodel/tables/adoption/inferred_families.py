@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from attrs import define, field, frozen
@@ -21,6 +22,11 @@ MANY: Final = 50
 
 MOST: Final = 10_000
 """The maximum number of qualifiers of a family whose values are examined."""
+
+MOST_KINDS: Final = 3
+"""The maximum number of prefixes of qualifiers for each of which a model is proposed."""
+
+PREFIX: Final = re.compile(rb"[A-Za-z][A-Za-z0-9]*[^A-Za-z0-9]")
 
 SHARE: Final = 10
 """A column of a wide family is listed if at least one row in this many has it."""
@@ -105,7 +111,7 @@ class SampledColumns:
             if len(family.profiles) > MANY:
                 listed = {each: profile for each, profile in usable.items() if profile.count * SHARE >= self.rows}
                 if left := [each for each in usable if each not in listed]:
-                    notes.append(_wide(name, left, family.more))
+                    notes.append(_wide(name, left, family.more, listed))
             for qualifier, profile in sorted(usable.items()):
                 found = ColumnFound(name, qualifier, profile, profile.count == self.rows)
                 (columns if qualifier in listed else rare).append(found)
@@ -152,11 +158,33 @@ def _declarable(
             yield qualifier, profile
 
 
-def _wide(family: bytes, left: Sequence[bytes], more: int) -> str:
+def _wide(family: bytes, left: Sequence[bytes], more: int, listed: Collection[bytes]) -> str:
+    """The note on qualifiers that are not listed."""
     number = f"more than {len(left)}" if more else f"{len(left)}"
     widths = [len(qualifier) for qualifier in left]
+    kinds = _kinds(left, listed)
+    advice = (
+        f"if so, declare a model for those that begin with {' and one for '.join(map(repr, kinds))}, with kind= and a "
+        "key field with in_qualifier=True"
+        if kinds
+        else "if so, declare key fields with in_qualifier=True"
+    )
     return (
         f"the rows may be wide, with objects in the qualifiers of the family {literal(family.decode())}: {number} "
-        f"qualifiers are not listed, of {in_bytes([min(widths), max(widths)])}, such as {min(left)[:SHOWN]!r}; if so, "
-        "declare key fields with in_qualifier=True"
+        f"qualifiers are not listed, of {in_bytes([min(widths), max(widths)])}, such as {min(left)[:SHOWN]!r}; {advice}"
     )
+
+
+def _kinds(left: Sequence[bytes], listed: Collection[bytes]) -> Sequence[bytes]:
+    """The prefixes of qualifiers, up to the first separator, if every qualifier has one of few prefixes and none that
+    is listed begins with one.
+    """
+    kinds: set[bytes] = set()
+    for qualifier in left:
+        match = PREFIX.match(qualifier)
+        if match is None or len(kinds) > MOST_KINDS:
+            return ()
+        kinds.add(match[0])
+    if len(kinds) > MOST_KINDS or any(qualifier.startswith(kind) for qualifier in listed for kind in kinds):
+        return ()
+    return sorted(kinds)
