@@ -35,6 +35,7 @@ MODULES = (
     "codecs",
     "codecs.java",
     "codecs.ordered_bytes",
+    "codecs.as_text",
     "codecs.phoenix",
     "errors",
     "ids",
