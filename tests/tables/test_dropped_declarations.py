@@ -19,6 +19,7 @@ from hbmodel.tables.registry.registration import ABSENT
 from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import HBASE, Bed, fresh, paired
 from tests.support.faulty import RecordingStore
+from tests.support.waiting import wait_until
 from tests.tables.test_indexes import Killed, Two, declare, versioned
 
 TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=2, grace=10)
@@ -232,14 +233,19 @@ def test_a_build_that_ends_while_it_is_dropped() -> None:
         hb.create_tables(store, two.after)
         build = threading.Thread(target=lambda: _until_dropped(store, two))
         build.start()
+        wait_until(lambda: _state(store, two) != ABSENT)  # a drop before the build begins would leave it to the build
         dropped: list[str] = []
         while not dropped:
             dropped += hb.alter(store, two.before, drop=True, times=TIMES).dropped
             time.sleep(0.1)
         build.join()
-        found = Registry(store).read(two.schema)
-        assert found is not None
-        assert found.indexes["by_topic"].state == ABSENT
+        assert _state(store, two) == ABSENT
+
+
+def _state(store: hb.Store, two: Two) -> str:
+    found = Registry(store).read(two.schema)
+    assert found is not None
+    return found.indexes["by_topic"].state
 
 
 def _until_dropped(store: hb.Store, two: Two) -> None:

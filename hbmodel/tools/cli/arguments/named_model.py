@@ -37,7 +37,7 @@ def _imported(module: str, named: str) -> Any:
             "The module of the model cannot be imported: correct its code.",
             model=named,
             reason=f"{type(error).__name__}: {text}",
-            line=f"{own[-1].filename}:{own[-1].lineno}" if own else None,
+            file=f"{own[-1].filename}:{own[-1].lineno}" if own else None,
         ) from error
 
 
