@@ -231,3 +231,85 @@ def test_adoption_and_diff_judge_each_model_by_its_own_cells() -> None:
             adopted = hb.tables.adopt(store, model)
             assert [finding for finding in adopted.findings if not finding.note] == [], adopted
         assert list(hb.diff(store, *MODELS).differences) == []
+
+
+@hb.model(**EXTERNAL, kind=b"part:")
+class Part:
+    url: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(hb.codecs.Delimited("|"), in_qualifier=True)
+    price: hb.Column[str] = hb.column("price")
+
+
+def stored(rows: dict[bytes, dict[bytes, bytes]]) -> hb.Store:
+    store = fresh()
+    store.create_table("shared_docs", [hb.store.Family(b"d")])
+    store.put("shared_docs", [Put(row, columns) for row, columns in rows.items()])
+    return store
+
+
+def open_findings(store: hb.Store, model: type[Any]) -> list[str]:
+    return [
+        finding.name for finding in hb.tables.adopt(store, model, accept=["undeclared"]).findings if not finding.note
+    ]
+
+
+def test_adoption_takes_no_column_of_an_object_for_a_column_of_another_model() -> None:
+    with stored({b"a": {b"d:name": b"A", b"d:part:wheel|price": b"7", b"d:part:wheel|name": b"x"}}) as store:
+        hb.tables.adopt(store, Doc, accept=["undeclared"])
+        assert open_findings(store, Part) == ["undeclared:d:name"]
+
+
+def test_adoption_counts_no_row_that_has_only_cells_of_other_models() -> None:
+    with stored({b"a": {b"d:name": b"A"}, b"b": {b"d:tag:color": b"red", b"d:at:0001": b"ann"}}) as store:
+        assert hb.tables.adopt(store, Tag).adopted
+        assert open_findings(store, Doc) == ["no-object"]
+        assert hb.tables.adopt(store, Visit).adopted
+        assert open_findings(store, Doc) == []
+
+
+class Shouted(hb.Codec[str]):
+    """Text in capital letters, by a program's own codec."""
+
+    python_type = str
+
+    def encode(self, value: str) -> bytes:
+        return value.upper().encode()
+
+    def decode(self, data: bytes) -> str:
+        return data.decode().lower()
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {"codec": "shouted"}
+
+
+def test_adoption_knows_the_cells_of_models_that_only_a_program_can_read() -> None:
+    @hb.model(**EXTERNAL, kind=b"loud:")
+    class Loud:
+        url: hb.Key[str] = hb.key()
+        name: hb.Key[str] = hb.key(Shouted(), in_qualifier=True)
+        value: hb.Column[str] = hb.column("")
+
+    with stored({b"a": {b"d:name": b"A", b"d:loud:COLOR": b"red", b"d:tag:color": b"red"}}) as store:
+        for model in (Loud, Tag, Doc):
+            adopted = hb.tables.adopt(store, model)
+            assert adopted.adopted, adopted
+
+
+@hb.model(**EXTERNAL, immutable=True, exists="name")
+class IndexedDoc:
+    url: hb.Key[str] = hb.key()
+    name: hb.Column[str] = hb.column("name")
+    by_name = hb.index("name")
+
+
+def test_dropping_one_model_leaves_the_work_on_the_others() -> None:
+    with fresh(IndexedDoc, Tag) as store:
+        work = [
+            b"\x01shared_docs\0d\0shared_docs.by_name\0build",
+            b"\x01shared_docs\0d\0tag:\0shared_docs.by_tag\0build",
+        ]
+        store.put("hbmodel", [Put(row, {b"m:0": b"x"}) for row in work])
+        hb.drop_tables(store, IndexedDoc)
+        left = [row is not None for row in store.get("hbmodel", [*work, b"shared_docs\0d", b"shared_docs\0d\0tag:"])]
+        assert left == [False, True, False, True]

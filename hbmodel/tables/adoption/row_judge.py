@@ -45,6 +45,9 @@ SYSTEM = frozenset(
 )
 """The qualifiers of hbmodel's own cells."""
 
+ColumnTest = Callable[[bytes], bool]
+"""Tests a column, `family:qualifier`."""
+
 
 @define
 class Tally:
@@ -69,13 +72,13 @@ class RowJudge:
 
     Attributes:
         has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.
-        others: the other registered models of the table, whose cells need no declaration.
+        others: for each other registered model of the table, whether a column belongs to it, and needs no declaration.
     """
 
     store: Store
     schema: TableSchema
     has_system_cells: bool = False
-    others: Sequence[TableSchema] = ()
+    others: Sequence[ColumnTest] = ()
     collected: Collected = field(factory=Collected)
     tally: Tally = field(factory=Tally)
     _exists: Callable[[Row], bool] = field(
@@ -130,7 +133,7 @@ class RowJudge:
                 self.collected.add_column("undeclared", column, key=key, found=cell.value)
             elif wide.prefix_end(column[start:]) is not None:
                 names.append(column)
-            elif not column.startswith(self.schema.kind, start) or self._is_of_others(column):
+            elif not column.startswith(self.schema.kind, start):
                 continue  # a kind concerns no other qualifiers
             elif wide.strict:
                 self.collected.add("qualifier", key=key, found=column[start:])
@@ -157,7 +160,8 @@ class RowJudge:
         found = self.collected
         cells = self._without_system_cells(row, cells)
         if not self._exists(ObjectRow(place, cells)):
-            if cells and not (self.has_system_cells and self.schema.liveness_column in cells):  # this row was deleted
+            deleted = self.has_system_cells and self.schema.liveness_column in cells
+            if not deleted and any(not self._is_of_others(column) for column in cells):
                 found.add("no-object", key=row)
             self._count("absent")
             return
@@ -229,12 +233,14 @@ class RowJudge:
     def _undeclared(self, row: bytes, cells: Mapping[bytes, Cell]) -> None:
         schema = self.schema
         for column, cell in cells.items():
-            explained = column in self._known or column == schema.exists_column or self._is_of_others(column)
+            explained = column in self._known or column == schema.exists_column
+            explained = explained or self._is_of_others(column)
             if not explained and not (self.has_system_cells and schema.is_system(column)):
                 self.collected.add_column("undeclared", column, key=row, found=cell.value)
 
     def _is_of_others(self, column: bytes) -> bool:
-        return any(_declares(schema, column) for schema in self.others)
+        """Whether a cell belongs to another model. No cell does that has the prefix of an object that shares a row."""
+        return self.schema.wide is None and any(test(column) for test in self.others)
 
     def _value(self, row: bytes, f: Field, data: bytes) -> bool:
         try:
@@ -251,11 +257,3 @@ class RowJudge:
             kind: Kind = "value-bytes" if f.codec.canonical else "value-form"
             self.collected.add(kind, f.name, key=row, found=data, detail=f"written={again[:64]!r}")
         return True
-
-
-def _declares(schema: TableSchema, column: bytes) -> bool:
-    """Whether a cell of the column is a column, a flag or an object of a model."""
-    wide = schema.wide_rows
-    if wide is None:
-        return column == schema.exists_column or any(field.column == column for field in schema.columns)
-    return column.startswith(wide.lead) and wide.prefix_end(column[len(wide.lead) :]) is not None

@@ -10,7 +10,7 @@ from hbmodel.encoding.codecs.dictionary import numbers_as_names
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
 from hbmodel.tables.adoption.findings import Finding
-from hbmodel.tables.adoption.row_judge import RowJudge, Tally
+from hbmodel.tables.adoption.row_judge import ColumnTest, RowJudge, Tally
 from hbmodel.tables.adoption.table_sample import sampled_rows
 
 
@@ -23,13 +23,13 @@ class Judgement:
 
 
 def judge_sample(
-    store: Store, schema: TableSchema, count: int, *, has_system_cells: bool, others: Sequence[TableSchema] = ()
+    store: Store, schema: TableSchema, count: int, *, has_system_cells: bool, others: Sequence[ColumnTest] = ()
 ) -> Judgement:
     """Judges about this number of rows of the model's table that have a cell in the model's families.
 
     Args:
         has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.
-        others: the other registered models of the table.
+        others: for each other registered model of the table, whether a column belongs to it, and needs no declaration.
     """
     judge = RowJudge(store, schema, has_system_cells, others)
     with numbers_as_names():

@@ -14,7 +14,6 @@ from hbmodel.mapping.schema import schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.adoption.findings import Finding, Kind
 from hbmodel.tables.adoption.sample_check import judge_sample
-from hbmodel.tables.creation.comparison.undeclared_columns import registered_others
 from hbmodel.tables.creation.create import Creation, carried_out, planned
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
@@ -86,7 +85,7 @@ def adopt(
     model declares and encoded again; the bytes must be the same. Salt buckets are computed again. Rows, cells and
     qualifiers that do not fit the model are counted. Cells are also counted if their timestamps are so high that later
     puts by hbmodel would not exceed them. The ids of a dictionary are not translated to names. Cells of other models
-    that are registered for the table are not counted.
+    that are registered for the table are not counted, nor are rows that have no other cells.
 
     The table is only read. If there is a finding that is neither a note nor accepted, nothing is registered.
 
@@ -125,8 +124,7 @@ def adopt(
             raise DeclarationError(
                 "There is no such kind of finding to accept.", found=name, known=sorted(get_args(Kind))
             )
-    tables = store.tables()
-    if schema.table not in tables:
+    if schema.table not in store.tables():
         raise TableNotFound("There is no such table to adopt: correct the name of the table.", table=schema.table)
     catalog = Registry(store, registry)
     plans = planned(store, (model,), None, catalog)
@@ -135,7 +133,7 @@ def adopt(
         schema,
         sample,
         has_system_cells=any(plan.has_system_cells(schema) for plan in plans),
-        others=(registered_others(catalog, [schema]) if registry in tables else None) or (),
+        others=[use.owns for use in catalog.uses_of_others(schema)],
     )
     tally = judged.tally
     adoption = Adoption(

@@ -308,14 +308,9 @@ class Registry:
         would also remove entries of the other model.
         """
         self.check_no_index(schema)
-        own, own_use = registry_row(schema), FamilyUse.of(schema)
-        for row in self._rows_of(schema.table):
-            other = None if row.row == own else self._parse(schema, row)
-            if other is None:
-                continue
-            place = RegistryKey.of_row(schema.table, row.row)
-            taken = FamilyUse.registered(place.family, place.kind, other.layout, external=EXTERNAL in other.cells)
-            shared = own_use.conflicts(taken)
+        own_use = FamilyUse.of(schema)
+        for place, other in self._others(schema):
+            shared = own_use.conflicts(_family_use(place, other))
             if shared:
                 raise SchemaMismatch(TAKEN, table=schema.table, family=shared[0].decode(), kind=place.kind or None)
             if place.kind and place.family == schema.family and bool(other.layout.get("version")) != schema.versioned:
@@ -328,6 +323,21 @@ class Registry:
                 if index.table in tables | declared:
                     message = "Another model of the table has an index of this name: choose another name."
                     raise SchemaMismatch(message, table=schema.table, index=index.name)
+
+    def _others(self, schema: TableSchema) -> Iterator[tuple[RegistryKey, Registration]]:
+        """The other models of a model's table, and what is registered for them."""
+        own = registry_row(schema)
+        for row in self._rows_of(schema.table):
+            other = None if row.row == own else self._parse(schema, row)
+            if other is not None:
+                yield RegistryKey.of_row(schema.table, row.row), other
+
+    def uses_of_others(self, schema: TableSchema) -> list[FamilyUse]:
+        """How the other models of a model's table use its families."""
+        try:
+            return [_family_use(place, other) for place, other in self._others(schema)]
+        except TableNotFound:  # there is no registry yet
+            return []
 
     def check_no_index(self, schema: TableSchema) -> None:
         """Raises `SchemaMismatch` if the model's table is an index table of another model, `<table>.<index>`."""
@@ -421,8 +431,15 @@ class Registry:
 
     def work_rows(self, rows: Iterable[bytes]) -> list[bytes]:
         """The registry's rows that describe work in progress for some models; `rows` are the rows of these models."""
-        scans = self._store.scan(self.table, [Scan(KeyRange.prefix(b"\x01" + row + b"\x00")) for row in rows])
-        return [row.row for batches in scans for batch in batches for row in batch]
+        prefixes = [b"\x01" + row + b"\x00" for row in rows]
+        scans = self._store.scan(self.table, [Scan(KeyRange.prefix(prefix)) for prefix in prefixes])
+        return [
+            row.row
+            for prefix, batches in zip(prefixes, scans, strict=True)
+            for batch in batches
+            for row in batch
+            if row.row.count(b"\x00", len(prefix)) == 1  # otherwise of a model of the same family with a kind
+        ]
 
     def work_rows_of_table(self, table: str) -> list[bytes]:
         """The registry's rows that describe work in progress for any model of a table."""
@@ -470,3 +487,9 @@ class Registry:
                 table=self.table,
             )
         return row.columns[CLOCK].timestamp
+
+
+def _family_use(place: RegistryKey, registration: Registration) -> FamilyUse:
+    """How a registered model uses the families of its table."""
+    external = EXTERNAL in registration.cells
+    return FamilyUse.registered(place.family, place.kind, registration.layout, external=external)

@@ -55,6 +55,12 @@ class FamilyUse:
             external,
         )
 
+    def owns(self, column: bytes) -> bool:
+        """Whether a cell of the column is a column or flag of the model, or begins as cells of its objects do."""
+        if not self.wide:
+            return column in self.columns
+        return any(column.startswith(family + b":" + self.kind) for family in self.families)
+
     def conflicts(self, other: FamilyUse) -> Sequence[bytes]:
         """The families in which a cell could belong to both models.
 
