@@ -26,7 +26,8 @@ allow several renames.
 TAKEN = (
     "Another model of the table has this column family: choose another family. Models can share a family if each had a "
     "kind= before it had rows, and if neither kind begins with the other. Two external models can share one if no "
-    "column of the one begins with the kind of the other, and hb.create_tables() has registered both."
+    "column of the one, and no cell of hbmodel such as _t, begins with the kind of the other, and hb.create_tables() "
+    "has registered both."
 )
 ALL_VERSIONED = (
     "Models whose objects share rows must all be versioned, or none of them: the version belongs to the row."

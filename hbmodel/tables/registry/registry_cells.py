@@ -24,6 +24,17 @@ def written_columns(layout: Mapping[str, Any]) -> set[str]:
 EXTERNAL = b"m:external"
 """The cell of an entry whose model is external."""
 
+NOT_EXTERNAL = (
+    "Other programs write the table, as the registry knows, and a delete would remove their cells: declare the model "
+    "with external=True. If hbmodel alone writes it now, remove the registered layout by hb.tables.forget(store, "
+    "table, existing=True), or `hbmodel registry forget TABLE --existing`: the table and its rows stay as they are."
+)
+
+
+def shows_external(layout: Mapping[str, Any]) -> bool:
+    """Whether only an external model can have a layout; external models can also have layouts that others have."""
+    return layout.get("flag") == "any" or any(spec.get("null") == "absent" for spec in layout["columns"].values())
+
 
 def registered_families(layout: Mapping[str, Any]) -> set[bytes]:
     """The column families of all columns of a layout, counters and map columns included."""
@@ -103,7 +114,7 @@ def shown(indexes: Mapping[str, IndexState]) -> dict[str, IndexState]:
 
 def check_rows(schema: TableSchema, registration: Registration) -> None:
     """Raises `SchemaMismatch` if the model's indexes need system cells and the table's rows have none, or the other
-    way round.
+    way round. Also raises it if other programs write the rows, but the model is not external.
     """
     if schema.indexes and not schema.external and registration.rows == "plain":
         message = (
@@ -111,6 +122,8 @@ def check_rows(schema: TableSchema, registration: Registration) -> None:
             "external=True and immutable=True."
         )
         raise SchemaMismatch(message, table=schema.table)
+    if not schema.external and EXTERNAL in registration.cells:
+        raise SchemaMismatch(NOT_EXTERNAL, table=schema.table, family=schema.family.decode(), kind=schema.kind or None)
     if schema.external and schema.indexes and registration.rows not in {"plain", "unindexed"}:
         raise SchemaMismatch(
             "The rows of the table have system cells, because hbmodel writes them: declare the model without "

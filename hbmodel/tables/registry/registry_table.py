@@ -50,6 +50,7 @@ from hbmodel.tables.registry.registry_cells import (
     registered_families,
     row_state,
     shown,
+    shows_external,
     written_columns,
 )
 from hbmodel.tables.registry.roll_lines import FROM_THE_START, LISTED, MARKED, listed_since, next_revision
@@ -263,8 +264,8 @@ class Registry:
                 wanted[ROWS] = canonical_json({"state": first_rows(schema, new_state)})
             if registration is None and new_state == READABLE:
                 wanted[LISTED] = FROM_THE_START
-            if schema.external:
-                wanted[EXTERNAL] = b"\x01"
+            if schema.external and (registration is None or shows_external(registration.layout)):
+                wanted[EXTERNAL] = b"\x01"  # a program with another declaration may have registered any other layout
             # The layout is written last. A row without a layout does not count as registered, so an interrupted
             # registration is repeated from the start.
             wanted[LAYOUT] = canonical_json(layout)

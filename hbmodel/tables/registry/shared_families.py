@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.mapping.schema import TableSchema
+from hbmodel.mapping.schema import EXPIRY_QUALIFIER, STAMP_QUALIFIER, TableSchema
 
 
 @frozen
@@ -66,13 +66,16 @@ class FamilyUse:
 
         A delete of an object removes all cells of its row in its model's families, except in external models, and a
         wide model reads all qualifiers that begin with its kind. So cells can be told apart if both models have kinds,
-        or if both are external and one of them has a kind with which no column of the other begins.
+        or if both are external and one of them has a kind with which no column of the other begins, nor a cell that
+        hbmodel adds to the other's rows for a while: the time of expiry of a row with a TTL, and stamps.
         """
         common = sorted(self.families & other.families)
         if self.kind and other.kind:
             return common if self.kind.startswith(other.kind) or other.kind.startswith(self.kind) else []
         wide, tall = (self, other) if self.kind else (other, self)
         if not wide.kind or tall.wide or not (self.external and other.external):
+            return common
+        if EXPIRY_QUALIFIER.startswith(wide.kind) or wide.kind[: len(STAMP_QUALIFIER)] == STAMP_QUALIFIER:
             return common
         return [
             family for family in common if any(column.startswith(family + b":" + wide.kind) for column in tall.columns)

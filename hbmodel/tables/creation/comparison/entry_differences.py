@@ -28,6 +28,7 @@ from hbmodel.tables.registry.registered_fields import (
     state_of_index,
 )
 from hbmodel.tables.registry.registration import ABSENT, READABLE, Registration
+from hbmodel.tables.registry.registry_cells import EXTERNAL
 from hbmodel.tables.registry.registry_table import Registry
 
 _NOT_BUILT = "registered as absent: its table is not created, and queries cannot use it until it is built"
@@ -62,6 +63,7 @@ _FORGET = (
     "the registry knows another layout; if the model is right, hb.tables.forget(store, table, existing=True) removes "
     "it, and the table stays as it is"
 )
+_OTHERS_WRITE = "other programs write the table, and a delete would remove their cells: declare external=True"
 _MISREAD = "rows are stored in the live layout: a model with another layout would misread or misplace them"
 
 
@@ -96,6 +98,8 @@ def compare_entry(
         )
         why = why if schema.table in existing else WHY_GONE
         yield Difference(schema.table, "layout", subject, declared, live, "refused", why)
+    if EXTERNAL in entry.cells and not schema.external:
+        yield Difference(schema.table, "layout", "external", False, True, "refused", _OTHERS_WRITE)
     for rename in renames:
         if rename.how in SAFE:
             yield Difference(schema.table, "rename", rename.what, rename.declared, rename.live, why=_SAME_BYTES)
