@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.store import Put, Scan
+from hbmodel.tables.registry.registry_table import Registry
+from hbmodel.tables.registry.table_from_registry import TableFromRegistry
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples
 
@@ -354,3 +356,23 @@ def test_dropping_one_model_leaves_the_work_on_the_others() -> None:
         hb.drop_tables(store, IndexedDoc)
         left = [row is not None for row in store.get("hbmodel", [*work, b"shared_docs\0d", b"shared_docs\0d\0tag:"])]
         assert left == [False, True, False, True]
+
+
+def test_the_registry_tells_models_of_one_family_apart() -> None:
+    with fresh(*MODELS, declared(kind=b"\x00\xff"), declared(kind="é".encode())) as store:
+        catalog = Registry(store)
+
+        def kind_of(**named: str) -> bytes:
+            return TableFromRegistry.find(catalog, "shared_docs", **named).schema.kind
+
+        assert kind_of(family="d") == kind_of(kind="") == b""
+        assert [kind_of(kind=kind) for kind in ("tag:", r"\x00\xFF", r"\x00\xff", "é", r"\xC3\xA9")] == [
+            b"tag:",
+            b"\x00\xff",
+            b"\x00\xff",
+            "é".encode(),
+            "é".encode(),
+        ]
+        with pytest.raises(hb.QueryError) as raised:
+            kind_of()
+        assert raised.value.details["known"] == ["d", r"d \x00\xFF", "d at:", "d tag:", r"d \xC3\xA9"]

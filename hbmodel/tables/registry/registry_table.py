@@ -19,6 +19,7 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.wider_schema import with_families
 from hbmodel.protocol.clock import wall_time
 from hbmodel.protocol.relocation.migration import DONE
+from hbmodel.store.key_text import shell_text
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Family, Put, Row, Scan
@@ -84,8 +85,8 @@ class RegistryKey:
 
     @property
     def shown(self) -> str:
-        """The family, followed by the kind if the model has one, as text for people."""
-        return " ".join([self.family.decode(errors="replace"), *([self.kind.decode("latin-1")] if self.kind else [])])
+        """The family, followed by the kind as HBase's shell prints it if the model has one, as text for people."""
+        return " ".join([self.family.decode(errors="replace"), *([shell_text(self.kind)] if self.kind else [])])
 
 
 def registry_row(schema: TableSchema | RegistryKey) -> bytes:

@@ -5,6 +5,7 @@ and encodes the key of an object.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -15,9 +16,18 @@ from hbmodel.encoding.codecs.times import from_epoch
 from hbmodel.encoding.key_field import CompiledKeyField
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.object_key_layout import ObjectKeyLayout
-from hbmodel.errors import CapabilityError, DecodingError, EncodingError, IncompleteKey, QueryError, TableNotFound
+from hbmodel.errors import (
+    CapabilityError,
+    DecodingError,
+    EncodingError,
+    IncompleteKey,
+    InvalidRequest,
+    QueryError,
+    TableNotFound,
+)
 from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.store.key_text import shell_bytes
 from hbmodel.tables.registry.entry_shape import entry_of
 from hbmodel.tables.registry.enum_members import registered_members
 from hbmodel.tables.registry.registered_model import bucket_known, registered_index, registered_model
@@ -82,7 +92,8 @@ class TableFromRegistry:
         Args:
             table: the name of the table in the store.
             family: the default family of the model, if the table holds several models.
-            kind: the kind of the model, if the family holds several models.
+            kind: the kind of the model, if the family holds several models, as it is or as HBase's shell prints it.
+                If it is not given, and one of the models has no kind, `family` selects this model.
 
         Raises:
             TableNotFound: the registry knows no such table; `known` names the primary tables that it knows.
@@ -95,16 +106,16 @@ class TableFromRegistry:
         matches = matches or list(_indexes(catalog, table))
         if not matches:
             raise unknown_table(catalog, table)
+        kinds = None if kind is None else _readings(kind)
         wanted = [
             each
             for each in matches
-            if family in (None, each[0].family.decode()) and kind in (None, each[0].kind.decode("latin-1"))
+            if family in (None, each[0].family.decode()) and (kinds is None or each[0].kind in kinds)
         ]
+        if family is not None and kind is None and len(wanted) > 1:
+            wanted = [each for each in wanted if not each[0].kind]
         if len(wanted) != 1:
-            known = [
-                each[0].family.decode() + (f" {each[0].kind.decode('latin-1')}" if each[0].kind else "")
-                for each in matches
-            ]
+            known = [each[0].shown for each in matches]
             raise QueryError("The table has several models: name one by family and kind.", table=table, known=known)
         place, registration, state = wanted[0]
         with entry_of(place.table):
@@ -274,3 +285,11 @@ def _field(slot: CompiledKeyField, bound: bytes, flipped: bytes, start: int) -> 
     if slot.unterminated:
         return slot.decode_unterminated(bound[start:]), len(bound)
     return slot.decode_part(flipped if slot.of.desc else bound, start)
+
+
+def _readings(kind: str) -> set[bytes]:
+    """The kinds that a text may name."""
+    readings = {kind.encode(errors="surrogateescape")}
+    with suppress(InvalidRequest):
+        readings.add(shell_bytes(kind))
+    return readings

@@ -25,7 +25,7 @@ def table_options(command: Command) -> Command:
         ),
         click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
         click.option("--family", metavar="NAME", help="Family of the model, if the table has several."),
-        click.option("--kind", metavar="BYTE", help="Kind of the model, if the family has several."),
+        click.option("--kind", metavar="BYTES", help="Kind of the model, if the family has several."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per object."),
     ]
     for option in reversed(options):
