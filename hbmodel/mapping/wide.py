@@ -37,7 +37,7 @@ class WideLayout:
 
     @property
     def kind(self) -> bytes:
-        """The prefix byte of the model's qualifiers, or nothing."""
+        """The prefix of the model's qualifiers, or nothing."""
         return self.form.kind
 
     def slices(self, places: KeyRange) -> tuple[Slice, ...]:
@@ -51,12 +51,15 @@ class WideLayout:
 
         Raises:
             KeyTooLong: the row key or the qualifier prefix is longer than 32,767 bytes, or the row key or the whole
-                qualifier is empty.
+                qualifier is empty, or the row key is constant and the qualifier is the kind alone.
         """
         row, prefix = self.form.cut(place)
         check_length(row, table=table)
-        if not place or not prefix:
+        if not prefix:
             raise KeyTooLong("A key whose qualifier would be empty cannot be stored.", table=table)
+        if not place:
+            message = "A key whose qualifier would be the kind alone cannot be stored, as the row key is constant."
+            raise KeyTooLong(message, table=table, kind=self.kind)
         if len(prefix) > MAX_ROW_LENGTH:
             raise KeyTooLong(
                 "The key fields in a qualifier must not be longer than 32,767 bytes.", table=table, length=len(prefix)

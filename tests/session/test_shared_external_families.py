@@ -165,6 +165,31 @@ def test_what_one_model_does_leaves_the_cells_of_the_others(steps: list[tuple[st
         ]
 
 
+def test_a_key_that_leaves_the_kind_alone_is_refused_in_a_constant_row() -> None:
+    @hb.model(**EXTERNAL, row=b"all", kind=b"set:")
+    class Setting:
+        name: hb.Key[str] = hb.key(in_qualifier=True)
+        value: hb.Column[str] = hb.column("")
+
+    with stored({b"all": {b"d:set:": b"1", b"d:set:a": b"2"}}) as store:
+        hb.create_tables(store, Setting)
+        session = hb.Session(store)
+        assert [each.name for each in session.query(Setting).allow_full_scan()] == ["", "a"]
+        with pytest.raises(hb.errors.KeyTooLong, match="would be the kind alone"):
+            session.get(Setting, name="")
+
+
+def test_adoption_names_unread_qualifiers_by_the_kind() -> None:
+    @hb.model(**EXTERNAL, kind=b"part:", exists="price")
+    class Priced:
+        url: hb.Key[str] = hb.key()
+        name: hb.Key[str] = hb.key(hb.codecs.Delimited("|"), in_qualifier=True)
+        price: hb.Column[str] = hb.column("price")
+
+    with stored({b"a": {b"d:part:wheel|price": b"7", b"d:part:total": b"7", b"d:other": b"x"}}) as store:
+        assert open_findings(store, Priced) == ["undeclared:d:part:*"]
+
+
 def declared(**options: Any) -> type[Any]:
     """A wide model of the table."""
 

@@ -138,7 +138,8 @@ class RowJudge:
             elif wide.strict:
                 self.collected.add("qualifier", key=key, found=column[start:])
             else:
-                self.collected.add("undeclared", f"{text_of(wide.lead)}*", key=key, found=column[start:])
+                lead = text_of(wide.lead + self.schema.kind)
+                self.collected.add("undeclared", f"{lead}*", key=key, found=column[start:])
         if names and not whole:
             names = names[: cut(wide, names)[1]]
         if not names:
