@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -177,6 +178,40 @@ def test_a_key_that_leaves_the_kind_alone_is_refused_in_a_constant_row() -> None
         assert [each.name for each in session.query(Setting).allow_full_scan()] == ["", "a"]
         with pytest.raises(hb.errors.KeyTooLong, match="would be the kind alone"):
             session.get(Setting, name="")
+
+
+def test_rows_with_a_ttl_can_be_adopted_again() -> None:
+    doc = plain_doc(external=True, exists="name")
+    with fresh(doc, Part) as store:
+        session = hb.Session(store)
+        session.add(doc(url="a", name=7), ttl=timedelta(hours=1))
+        session.add(Part(url="a", name="wheel", price="7"), ttl=timedelta(hours=1))
+        session.commit()
+        assert sorted(cells(store)[b"a"]) == [b"d:_t", b"d:name", b"d:part:wheel|_t", b"d:part:wheel|price"]
+        for model in (Part, doc):
+            assert open_findings(store, model) == []
+        hb.tables.forget(store, "shared_docs", existing=True)
+        hb.create_tables(store, Part, doc)
+
+
+def test_a_counter_whose_qualifier_is_data_is_read_as_a_column() -> None:
+    with pytest.raises(hb.DeclarationError, match=r'it can read counters: hb\.column\("", hb\.codecs\.java\.Long\)'):
+
+        @hb.model(**EXTERNAL, kind=b"hits:")
+        class Counted:
+            url: hb.Key[str] = hb.key()
+            day: hb.Key[str] = hb.key(in_qualifier=True)
+            hits: hb.Column[int] = hb.counter("")
+
+    @hb.model(**EXTERNAL, kind=b"hits:")
+    class Hits:
+        url: hb.Key[str] = hb.key()
+        day: hb.Key[str] = hb.key(in_qualifier=True)
+        hits: hb.Column[int] = hb.column("", hb.codecs.java.Long)
+
+    with fresh(Doc, Hits) as store:
+        assert store.increment("shared_docs", b"a", b"d:hits:monday", 3) == 3
+        assert hb.Session(store).query(Hits).allow_full_scan().all() == [Hits(url="a", day="monday", hits=3)]
 
 
 def test_adoption_names_unread_qualifiers_by_the_kind() -> None:

@@ -50,7 +50,12 @@ def as_qualifier(
                 **details,
             )
     if not qualifier and not empty:
-        raise DeclarationError("A column alias must not be empty.", model=model, **details)
+        raise DeclarationError(
+            "A column alias must not be empty. Only hb.column() may have an empty one, in tables of other programs and "
+            'in wide rows; it can read counters: hb.column("", hb.codecs.java.Long).',
+            model=model,
+            **details,
+        )
     if qualifier.startswith(b"_") and not external:
         raise DeclarationError(
             "Column aliases that begin with '_' are reserved for system cells: give another alias.",

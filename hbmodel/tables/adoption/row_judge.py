@@ -228,6 +228,8 @@ class RowJudge:
             if column not in self._known and column != self.schema.exists_column and column.partition(b":")[2] in SYSTEM
         ]
         for column in system:
+            if column == self.schema.expiry_column:  # an external model puts it too, into rows with a TTL
+                continue
             self.collected.add_column("system-cell", column, key=row, found=cells[column].value)
         return {column: cell for column, cell in cells.items() if column not in system} if system else cells
 
