@@ -17,13 +17,15 @@ MOST_ZEROS = 10_000
 its point.
 """
 
+_OTHER_FORM = "Stored text of a number does not have the form that Python writes for a float: declare the column as"
+
 
 @frozen
 class FloatTextCodec(Codec[float]):
     """A float as the text that Python's `str()` gives, such as `0.5` or `1e+16`, for columns.
 
-    The text of other forms, such as `1.50` or `1`, cannot be written again as it is, so it is refused. `DecimalValue`
-    reads it.
+    The text of other forms, such as `1.50`, `1` or `1E5`, cannot be written again as it is, so it is refused.
+    `DecimalValue` reads those without an exponent.
     """
 
     python_type = float
@@ -40,9 +42,12 @@ class FloatTextCodec(Codec[float]):
         except ValueError:
             raise DecodingError("Stored bytes are not the text of a number.") from None
         if repr(number).encode() != data:
+            try:
+                DecimalValue.decode(data)
+            except DecodingError:
+                raise DecodingError(f"{_OTHER_FORM} hb.Text.") from None
             raise DecodingError(
-                "Stored text of a number does not have the form that Python writes for a float: declare the column as "
-                "Decimal, with hb.codecs.as_text.Decimal, which keeps forms such as 1.50."
+                f"{_OTHER_FORM} Decimal, with hb.codecs.as_text.Decimal, which keeps forms such as 1.50."
             )
         return number
 
