@@ -282,7 +282,8 @@ def test_a_external_table_keeps_a_life_that_the_model_does_not_name() -> None:
         assert told(hb.diff(store, declare(external=True, family=hb.family("d", ttl=HOUR)))) == [
             (TABLE, "family d ttl", "safe")
         ]
-        assert told(hb.diff(store, declare())) == [(TABLE, "family d ttl", "safe")]
+        owned = told(hb.diff(store, declare()))
+        assert sorted(owned) == [(TABLE, "external", "refused"), (TABLE, "family d ttl", "safe")]
 
 
 @pytest.mark.parametrize("bed", [HBASE[0]], indirect=True)
