@@ -136,11 +136,23 @@ class Field:
         return self.kind == "column" and self.nullable and self.default is None
 
     @property
-    def empty_is_missing(self) -> bool:
-        """Whether an empty cell counts as missing. The codec never writes an empty cell, but a program whose model
-        lacks the column does when it writes a whole row.
+    def escaped(self) -> bool:
+        """Whether values are escaped, because the codec may return no bytes: a leading 00 is doubled, and the empty
+        value becomes one 00. In external tables values are not escaped.
         """
-        return not self.nullable and not self.codec.may_be_empty and not self.strict
+        return self.kind == "column" and self.codec.may_be_empty and not (self.strict or self.unescaped)
+
+    @property
+    def empty_is_missing(self) -> bool:
+        """Whether an empty cell counts as missing. No value is an empty cell, but a program whose model lacks the
+        column writes one when it writes a whole row.
+        """
+        return not self.nullable and not self.strict and (self.escaped or not self.codec.may_be_empty)
+
+    @property
+    def never_empty(self) -> bool:
+        """Whether every row has the column, with a cell that is not empty."""
+        return self.required and not self.nullable and (self.escaped or not self.codec.may_be_empty)
 
     def default_value(self) -> Any:
         """The default, in the form that a read returns. A factory makes a new default each time. Only fields that are
@@ -159,19 +171,13 @@ class Field:
 
     @cached_property
     def encode_cell(self) -> Callable[[Any], bytes]:
-        """Encodes a value as the bytes of its cell; None becomes the empty cell, or `NO_CELL`.
-
-        If a nullable field has a codec that may return no bytes, its values are escaped: a leading 00 is doubled, and
-        the empty value becomes one 00. In external tables values are not escaped.
-        """
-        encode, none = self.codec.encode, self.cell_of_none
-        if not self.nullable:
-            return encode
-        if self.unescaped or not self.codec.may_be_empty:
-            return lambda value: none if value is None else encode(value)
+        """Encodes a value as the bytes of its cell; None becomes the empty cell, or `NO_CELL`."""
+        encode, nullable, none = self.codec.encode, self.nullable, self.cell_of_none
+        if not self.escaped:
+            return (lambda value: none if value is None else encode(value)) if nullable else encode
 
         def escaped(value: Any) -> bytes:
-            if value is None:
+            if value is None and nullable:
                 return none
             data = encode(value)
             return b"\x00" + data if not data or data[0] == 0 else data
@@ -182,10 +188,10 @@ class Field:
     def decode_cell(self) -> Callable[[bytes], Any]:
         """Decodes the bytes of a cell; the inverse of `encode_cell`."""
         decode = self.codec.decode
-        if not self.nullable:
-            return decode
         if self.unescaped:
             return lambda data: None if data is NO_CELL else decode(data)
-        if not self.codec.may_be_empty:
+        if not self.nullable:
+            return (lambda data: decode(data[1:] if data[:1] == b"\x00" else data)) if self.escaped else decode
+        if not self.escaped:
             return lambda data: decode(data) if data else None
         return lambda data: None if not data else decode(data[1:] if data[0] == 0 else data)

@@ -234,7 +234,7 @@ class TableSchema:
             or (self.wide is not None and self.wide.qualifiers.raw)
         ):
             return None
-        if any(f.required and not f.nullable and not f.codec.may_be_empty for f in self.columns):
+        if any(f.never_empty for f in self.columns):
             return None
         return self.family + b":" + SPARE_FLAG_QUALIFIER
 

@@ -35,33 +35,41 @@ def column(codec: hb.Codec[Any], nullable: bool, **options: Any) -> Field:
 
 # --- column values ----------------------------------------------------------------------------------------------------
 
-# codec, value, cell of a column that may be None, cell of one that may not
+# codec, value, cell of a column, cell of a column that may not be None if it differs
 CELLS: list[tuple[hb.Codec[Any], Any, bytes, bytes | None]] = [
     (hb.Text, None, b"", None),
-    (hb.Text, "", b"\x00", b""),
-    (hb.Text, "\0", b"\x00\x00", b"\x00"),
-    (hb.Text, "\0a", b"\x00\x00a", b"\x00a"),
-    (hb.Text, "\x01", b"\x01", b"\x01"),
-    (hb.Text, "aé", b"a\xc3\xa9", b"a\xc3\xa9"),
-    (hb.Bytes, b"", b"\x00", b""),
-    (hb.Bytes, b"\xff\x00", b"\xff\x00", b"\xff\x00"),
-    (hb.Text(3), "", b"\x00\x00\x00", b"\x00\x00\x00"),
+    (hb.Text, "", b"\x00", None),
+    (hb.Text, "\0", b"\x00\x00", None),
+    (hb.Text, "\0a", b"\x00\x00a", None),
+    (hb.Text, "\x01", b"\x01", None),
+    (hb.Text, "aé", b"a\xc3\xa9", None),
+    (hb.Bytes, b"", b"\x00", None),
+    (hb.Bytes, b"\xff\x00", b"\xff\x00", None),
+    (hb.Text(3), "", b"\x00\x00\x00", None),
     (hb.codecs.Int8, None, b"", None),
-    (hb.codecs.Int8, -128, b"\x00", b"\x00"),
-    (hb.codecs.Bool, False, b"\x00", b"\x00"),
-    (hb.codecs.JavaLong, -1, b"\xff" * 8, b"\xff" * 8),
-    (hb.Json(list[int]), [1], b"[1]", b"[1]"),
+    (hb.codecs.Int8, -128, b"\x00", None),
+    (hb.codecs.Bool, False, b"\x00", None),
+    (hb.codecs.JavaLong, -1, b"\xff" * 8, None),
+    (hb.Json(list[int]), [1], b"[1]", None),
     (hb.Json(Any), None, b"", b"null"),
 ]
 
 
-@pytest.mark.parametrize(("codec", "value", "nullable", "plain"), CELLS)
-def test_cells(codec: hb.Codec[Any], value: Any, nullable: bytes, plain: bytes | None) -> None:
-    assert column(codec, True).encode_cell(value) == nullable
-    assert column(codec, True).decode_cell(nullable) == value
-    if plain is not None:
-        assert column(codec, False).encode_cell(value) == plain
-        assert column(codec, False).decode_cell(plain) == value
+@pytest.mark.parametrize(("codec", "value", "cell", "other"), CELLS)
+def test_cells(codec: hb.Codec[Any], value: Any, cell: bytes, other: bytes | None) -> None:
+    assert column(codec, True).encode_cell(value) == cell
+    assert column(codec, True).decode_cell(cell) == value
+    if value is not None or other is not None:
+        assert column(codec, False).encode_cell(value) == (cell if other is None else other)
+        assert column(codec, False).decode_cell(cell if other is None else other) == value
+
+
+def test_cells_of_other_programs_are_not_escaped() -> None:
+    for value in (b"", b"\0", b"\0a"):
+        for nullable in (False, True):
+            external = attrs.evolve(column(hb.Bytes, nullable), strict=True, unescaped=nullable)
+            assert external.encode_cell(value) == value
+            assert external.decode_cell(value) == value
 
 
 @given(st.data())

@@ -72,6 +72,11 @@ class Indexed:
     by_name = hb.index("name", covers=("size",))
 
 
+def blank(column: bytes) -> ValueFilter:
+    """The filter for rows without a value in a column with a default."""
+    return ValueFilter(column, "=", b"", True)
+
+
 def made(*predicates: Predicate) -> Filter | None:
     """The filter of a scan of the primary table, without the part that finds existing rows."""
     schema = hb.schema.schema_of(Row)
@@ -98,7 +103,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
         (Row.name == "", ValueFilter(b"d:n", "=", b"\x00")),
         (Row.name == "\0", ValueFilter(b"d:n", "=", b"\x00\x00")),
         (Row.name.is_(None), ValueFilter(b"d:n", "=", b"", True)),
-        (Row.plain == "none", ValueFilter(b"d:p", "=", b"none", True)),
+        (Row.plain == "none", Or([blank(b"d:p"), ValueFilter(b"d:p", "=", b"none", True)])),  # the default
         (Row.level == 5, Or([ValueFilter(b"d:l", "=", b"", True), ValueFilter(b"d:l", "=", b"\x85", True)])),
         (Row.level == 4, ValueFilter(b"d:l", "=", b"\x84")),
         (
@@ -111,8 +116,11 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
             ),
         ),
         (Row.plain == "some", ValueFilter(b"d:p", "=", b"some")),
-        (Row.made == "made", ValueFilter(b"d:f", "=", b"made", True)),
-        (Row.made == "other", ValueFilter(b"d:f", "=", b"other", True)),  # a factory may make anything
+        (Row.made == "made", Or([blank(b"d:f"), ValueFilter(b"d:f", "=", b"made", True)])),
+        (
+            Row.made == "other",
+            Or([blank(b"d:f"), ValueFilter(b"d:f", "=", b"other", True)]),
+        ),  # a factory may make anything
         (Row.short == "x", ValueFilter(b"d:s", "=", b"x\x00\x00", True)),
         (Row.java == -1, ValueFilter(b"d:j", "=", b"\xff\xff\xff\xff")),
         (Row.stamp == NOON, ValueFilter(b"d:r", "=", hb.codecs.ReverseStamp.encode(NOON))),
@@ -129,7 +137,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
         # Prefixes.
         (
             Row.plain.startswith("no"),
-            And([ValueFilter(b"d:p", ">=", b"no", True), ValueFilter(b"d:p", "<", b"np", True)]),
+            Or([blank(b"d:p"), And([ValueFilter(b"d:p", ">=", b"no", True), ValueFilter(b"d:p", "<", b"np", True)])]),
         ),
         (
             Row.name.startswith("ÿ"),

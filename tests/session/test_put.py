@@ -197,9 +197,9 @@ def test_where_nothing_can_be_inserted_nothing_is_updated() -> None:
     @hb.model(table="put_texts")
     class Text:
         url: hb.Key[str] = hb.key()
-        text: hb.Column[str] = hb.column("t")
+        text: hb.Column[str] = hb.column("t", default="")
 
-    with pytest.raises(hb.CapabilityError, match=r"put\(\) needs a column that is never empty"):
+    with pytest.raises(hb.CapabilityError, match=r"put\(\) needs a column that every row has"):
         hb.Session(fresh(Text)).put(Text, url="a", text="t")
 
 

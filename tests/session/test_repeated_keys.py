@@ -144,16 +144,23 @@ def test_a_blanked_cell_of_a_field_that_is_never_empty_reads_as_missing(store: h
     @hb.model(table="blanked")
     class Blanked:
         key: hb.Key[int] = hb.key()
-        text: hb.Column[str] = hb.column("a")
+        name: hb.Column[str] = hb.column("a")
+        text: hb.Column[str] = hb.column("t", default="none")
         number: hb.Column[int] = hb.column("n", default=7)
         hits: hb.Column[int] = hb.counter("h")
 
     hb.create_tables(store, Blanked)
-    row = hb.row_key(Blanked, key=1)
-    store.put("blanked", [hb.store.Put(row, {b"d:a": b"", b"d:n": b"", b"d:h": b""})])
-    found = hb.Session(store).get(Blanked, key=1)
+    row, blank = hb.row_key(Blanked, key=1), {b"d:t": b"", b"d:n": b"", b"d:h": b""}
+    store.put("blanked", [hb.store.Put(row, {b"d:a": b"\0", **blank})])
+    session = hb.Session(store)
+    found = session.get(Blanked, key=1)
     assert found is not None
-    assert (found.text, found.number, found.hits) == ("", 7, 0)
+    assert (found.name, found.text, found.number, found.hits) == ("", "none", 7, 0)
+    assert session.query(Blanked).allow_full_scan().where(Blanked.text == "none").all() == [found]
+    assert session.query(Blanked).allow_full_scan().where(Blanked.text == "").all() == []
+    store.put("blanked", [hb.store.Put(row, {b"d:a": b"", **blank})])
+    with pytest.raises(hb.IncompleteRow):
+        session.get(Blanked, key=1)
 
 
 def test_a_tie_goes_to_the_path_that_can_be_bounded(store: hb.Store) -> None:

@@ -69,15 +69,15 @@ def test_insert_needs_a_column_that_is_never_empty(atomic_bed: Bed) -> None:
     @hb.model(table="unflagged")
     class Loose:
         name: hb.Key[str] = hb.key()
-        text: hb.Column[str] = hb.column()
+        text: hb.Column[str] = hb.column(default="")
 
     @hb.model(table="coloured", family="d", row=b"r")
     class Colour:
         name: hb.Key[str] = hb.key(in_qualifier=True)
-        colour: hb.Column[str] = hb.column("")
+        colour: hb.Column[str] = hb.column("", default="red")
 
     session = atomic_bed.use(Loose, Colour, Logged, Hit)
-    with pytest.raises(hb.CapabilityError, match=r"insert\(\) needs a column that is never empty: declare"):
+    with pytest.raises(hb.CapabilityError, match=r"insert\(\) needs a column that every row has: declare"):
         session.insert(Loose(name="a", text="b"))
     with pytest.raises(hb.CapabilityError, match="an object that is one cell has no room for a flag"):
         session.insert(Colour(name="a", colour="red"))

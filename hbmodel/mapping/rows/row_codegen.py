@@ -57,17 +57,18 @@ def _cell_value(code: Code, field: Field) -> str:
     nullable = field.nullable and not field.unescaped
     if field.required and not nullable:
         data = f"(cells[{column}].value or {code.name(_nothing)}())" if doubtful else f"cells[{column}].value"
-        if source is not None and source.word is None and source.decode.count("{v}") > 1:
+        if field.escaped or (source is not None and source.word is None and source.decode.count("{v}") > 1):
             data = _assigned(code, data)
-        return code.decode(field.codec, data)
+        return _some_value(code, field, data)
     cell = _assigned(code, f"cells.get({column})" if not field.required else f"cells[{column}]")
     data = f"{cell}.value"
-    if nullable:
+    missing = f"{cell} is None or not {cell}.value" if doubtful else f"{cell} is None"
+    if nullable or field.escaped:
         data = _assigned(code, f"{cell} is not None and {data}" if not field.required else data)
+    if nullable:
         value = f"(None if not {data} else {_some_value(code, field, data)})"
     else:
-        value = f"({code.decode(field.codec, data)})"
-    missing = f"{cell} is None or not {cell}.value" if doubtful else f"{cell} is None"
+        value = f"({_some_value(code, field, data)})"
     return value if field.required else f"({_default(code, field)} if {missing} else {value})"
 
 
@@ -76,10 +77,10 @@ def _nothing() -> bytes:
 
 
 def _some_value(code: Code, field: Field, data: str) -> str:
-    """The expression for the value of a nullable column that is not None. A leading 00 may be an escape, so such a
-    value is left to `decode_cell`.
+    """The expression for a value that is not None. A leading 00 may be an escape, so such a value is left to
+    `decode_cell`.
     """
-    if not field.codec.may_be_empty:
+    if not field.escaped:
         return code.decode(field.codec, data)
     return f"{code.name(field.decode_cell)}({data}) if {data}[0] == 0 else {code.decode(field.codec, data)}"
 
@@ -265,7 +266,7 @@ def _cell(code: Code, field: Field, value: str) -> tuple[str | None, str]:
     """
     condition = code.accepts(field.codec, value)
     if not field.nullable:
-        return condition or f"{value} is not None", code.encode(field.codec, value)
+        return condition or f"{value} is not None", _some_cell(code, field, value)
     return (
         condition and f"({value} is None or {condition})",
         f"{code.name(field.cell_of_none)} if {value} is None else {_some_cell(code, field, value)}",
@@ -273,10 +274,10 @@ def _cell(code: Code, field: Field, value: str) -> tuple[str | None, str]:
 
 
 def _some_cell(code: Code, field: Field, value: str) -> str:
-    """The expression for the cell of a nullable column whose value is not None. The bytes are escaped if they are empty
-    or begin with 00.
+    """The expression for the cell of a value that is not None. Unless the field is not escaped, its bytes are escaped
+    if they are empty or begin with 00.
     """
-    if field.unescaped or not field.codec.may_be_empty:
+    if not field.escaped:
         return code.encode(field.codec, value)
     data = code.variable()
     return f"({data} if ({data} := {code.encode(field.codec, value)}) and {data}[0] else b'\\x00' + {data})"

@@ -295,14 +295,11 @@ def never_empty_column(schema: TableSchema, call: str) -> bytes:
     """A column whose cell proves that a row without system cells exists. Raises `CapabilityError`, with the name of the
     call, if there is none.
     """
-    column = schema.exists_column or next(
-        (f.column for f in schema.columns if f.required and not f.nullable and not f.codec.may_be_empty), None
-    )
+    column = schema.exists_column or next((f.column for f in schema.columns if f.never_empty), None)
     if column is None and schema.wide_rows is not None and schema.wide_rows.bare:
         raise CapabilityError(
             f"{call}() needs a column that is never empty, and an object that is one cell has no room for a flag: "
-            "put it with add(), or "
-            "declare a column that is required and never empty, such as a number.",
+            "put it with add(), or declare its column without a default, and not as one that may be None.",
             table=schema.table,
         )
     if column is None and schema.external:
@@ -313,8 +310,8 @@ def never_empty_column(schema: TableSchema, call: str) -> bytes:
         )
     if column is None:
         raise CapabilityError(
-            f'{call}() needs a column that is never empty: declare @hb.model(exists=hb.flag("e")), or a required '
-            "column of hb.codecs.NonEmpty(hb.Text).",
+            f"{call}() needs a column that every row has: declare one without a default that may not be None, or "
+            'declare @hb.model(exists=hb.flag("e")).',
             table=schema.table,
         )
     return column

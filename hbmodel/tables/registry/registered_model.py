@@ -18,7 +18,7 @@ from hbmodel.mapping.declare.declaration import IndexSpec, build_schema
 from hbmodel.mapping.declare.model_options import ModelOptions
 from hbmodel.mapping.index_kinds.plain import IndexField
 from hbmodel.mapping.map_columns import MapField
-from hbmodel.mapping.model_field import REQUIRED, Field
+from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.schema import VERSION_QUALIFIER, TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
 from hbmodel.tables.registry.entry_shape import check_index_spec, entry_of
@@ -82,10 +82,10 @@ def _index_model(place: RegistryKey, registration: Registration, state: IndexSta
     check_index_spec(state.spec)
     fields = [_key(state.table, spec) for spec in state.spec["fields"]]
     columns = {spec["name"]: (column, spec) for column, spec in registration.layout["columns"].items()}
-    fields += [_column(*columns[name]) for name in state.spec["covers"] if name in columns]
-    fields.append(
-        Field(ENTRY_CELL, "column", Bytes, default=REQUIRED, family=place.family, qualifier=VERSION_QUALIFIER)
-    )
+    external = _is_external(registration)
+    fields += [_column(*columns[name], external=external) for name in state.spec["covers"] if name in columns]
+    entry = Field(ENTRY_CELL, "column", Bytes, family=place.family, qualifier=VERSION_QUALIFIER, strict=True)
+    fields.append(entry)
     salt = salt_of(state.table, state.spec["salt"])
     model = type(state.table, (), {})
     options = ModelOptions(
@@ -103,11 +103,11 @@ def _index_model(place: RegistryKey, registration: Registration, state: IndexSta
 
 def _schema(place: RegistryKey, registration: Registration, indexes: Mapping[str, IndexSpec]) -> TableSchema:
     layout, versioned = registration.layout, bool(registration.layout.get("version"))
-    columns = layout["columns"]
+    columns, external = layout["columns"], _is_external(registration)
     fields = [_key(place.table, spec) for spec in layout["key"]]
     indexed = {part.name for index in indexes.values() for part in index.parts}
     fields += [
-        _column(column, spec, in_key=spec["name"] in indexed)
+        _column(column, spec, in_key=spec["name"] in indexed, external=external)
         for column, spec in columns.items()
         if spec["kind"] != "map"
     ]
@@ -119,15 +119,15 @@ def _schema(place: RegistryKey, registration: Registration, indexes: Mapping[str
     salt = salt_of(place.table, layout["salt"])
     row, kind, exists = layout.get("row"), layout.get("kind"), layout.get("exists")
     verified = any(state.spec.get("verified") for state in registration.indexes.values())
-    external = registration.rows == "plain"
+    unchanging = registration.rows == "plain" or (salt is not None and salt.random)
     model = type(place.table, (), {})
     options = ModelOptions(
         place.table,
         place.family.decode(),
         (),
         salt,
-        immutable=external or (salt is not None and salt.random) or (verified and not versioned),
-        external=external or layout.get("flag") == "any" or EXTERNAL in registration.cells,
+        immutable=unchanging or (verified and not versioned),
+        external=external,
         exists=None if exists is None else exists.encode("latin-1"),
         row=None if row is None else row.encode("latin-1"),
         kind=None if kind is None else kind.encode("latin-1"),
@@ -136,6 +136,10 @@ def _schema(place: RegistryKey, registration: Registration, indexes: Mapping[str
     schema = _built(place.table, model, fields, indexes, options, maps)
     _mark(model, schema)
     return schema
+
+
+def _is_external(registration: Registration) -> bool:
+    return registration.rows == "plain" or registration.layout.get("flag") == "any" or EXTERNAL in registration.cells
 
 
 def _index(spec: Spec) -> IndexSpec | None:
@@ -207,7 +211,7 @@ def _value_codec(spec: Spec) -> Codec[Any]:
     return codec(nan=True) if isinstance(codec, FloatCodec) else codec
 
 
-def _column(column: str, spec: Spec, *, in_key: bool = False) -> Field:
+def _column(column: str, spec: Spec, *, in_key: bool = False, external: bool = False) -> Field:
     family, _, qualifier = column.encode("latin-1").partition(b":")
     if spec["kind"] == "counter":
         return Field(spec["name"], "counter", JavaLong, default=0, family=family, qualifier=qualifier)
@@ -224,6 +228,7 @@ def _column(column: str, spec: Spec, *, in_key: bool = False) -> Field:
         qualifier=qualifier,
         null="delete" if unescaped else spec["null"],
         unescaped=unescaped,
+        strict=external,
     )
 
 
