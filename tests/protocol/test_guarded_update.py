@@ -167,15 +167,13 @@ def test_each_of_two_updates_makes_the_cell_empty_that_the_other_leaves(bed: Bed
 # --- rows whose cells are all empty -----------------------------------------------------------------------------------
 
 
-def test_a_row_gets_a_flag_where_its_other_cells_are_empty(bed: Bed) -> None:
+def test_empty_text_needs_no_flag(bed: Bed) -> None:
     session = bed.use(TEXT)
     session.add_all([TEXT(k="a", m=""), TEXT(k="b", m="x"), TEXT(k="c", m="x")])
     session.commit()
     session.update_key(TEXT, k="c", m="")
     session.commit()
-    assert cells_of(bed.store, "gu_text") == {
-        b"a": {b"d:_": b"\x01", b"d:m": b""}, b"b": {b"d:m": b"x"}, b"c": {b"d:_": b"\x01", b"d:m": b""},
-    }  # fmt: skip
+    assert cells_of(bed.store, "gu_text") == {b"a": {b"d:m": b"\0"}, b"b": {b"d:m": b"x"}, b"c": {b"d:m": b"\0"}}
     for key in "ac":
         session.update_key(TEXT, k=key, m="y", o="z")
         session.commit()
@@ -184,6 +182,24 @@ def test_a_row_gets_a_flag_where_its_other_cells_are_empty(bed: Bed) -> None:
     session.commit()
     assert session.get(TEXT, k="a") is None
     session.update_key(TEXT, k="a", m="again")
+    with pytest.raises(hb.RowNotFound):
+        session.commit()
+
+
+def test_a_row_gets_a_flag_where_its_other_cells_are_empty(bed: Bed) -> None:
+    session = bed.use(NOTHING)
+    session.add_all([NOTHING(k="a"), NOTHING(k="b", m="x"), NOTHING(k="c", m="x")])
+    session.commit()
+    session.update_key(NOTHING, k="c", m=None)
+    session.commit()
+    flags = {row: cells.get(b"d:_") for row, cells in cells_of(bed.store, "gu_nothing").items()}
+    assert (flags[b"a"], flags[b"c"]) == (b"\x01", b"\x01")
+    session.update_key(NOTHING, k="a", o="z")
+    session.commit()
+    assert session.get(NOTHING, k="a") == NOTHING(k="a", o="z")
+    session.delete_key(NOTHING, k="a")
+    session.commit()
+    session.update_key(NOTHING, k="a", m="again")
     with pytest.raises(hb.RowNotFound):
         session.commit()
 
@@ -201,20 +217,18 @@ def test_an_object_of_nothing_but_none_is_there(bed: Bed) -> None:
 
 def test_a_row_from_before_the_flag_is_put_whole(bed: Bed) -> None:
     """Without a cell that is not empty nothing shows that the row still exists when the update is applied."""
-    session = bed.use(TEXT)
-    bed.store.put("gu_text", [Put(b"a", {b"d:m": b""})])
-    assert read(session, TEXT) == ("", None)
-    session.update_key(TEXT, k="a", o="z")  # alone it makes no row
-    session.commit()
-    session.update_key(TEXT, k="a", m="y")
+    session = bed.use(NOTHING)
+    bed.store.put("gu_nothing", [Put(b"a", {b"d:m": b""})])
+    assert read(session, NOTHING) == (None, None)
+    session.update_key(NOTHING, k="a", m="y")
     with pytest.raises(hb.CapabilityError, match="put the whole object") as caught:
         session.commit()
-    assert (caught.value.table, caught.value.key) == ("gu_text", b"a")
-    session.add(TEXT(k="a", m=""))
+    assert (caught.value.table, caught.value.key) == ("gu_nothing", b"a")
+    session.add(NOTHING(k="a", m=None))
     session.commit()
-    session.update_key(TEXT, k="a", m="y")
+    session.update_key(NOTHING, k="a", m="y")
     session.commit()
-    assert read(session, TEXT) == ("y", None)
+    assert read(session, NOTHING) == ("y", None)
 
 
 def test_where_other_programs_write_a_row_without_a_required_cell_is_not_emptied(bed: Bed) -> None:
