@@ -178,7 +178,7 @@ class Writes:
         except (KeyTooLong, RowKeyError, hb.errors.ComputedFieldError):
             self.session.discard()
         except hb.CapabilityError as error:
-            if "never empty" not in str(error) and "one cell" not in str(error):
+            if "that every row has" not in str(error) and "one cell" not in str(error):
                 raise
 
 
