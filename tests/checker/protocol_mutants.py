@@ -415,7 +415,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "no blanks over a dead row": Mutant(writing(NoBlanks), pair("note", "delete, put"), "LEFTOVER"),
     "counters kept over a dead row": Mutant(writing(CountersKept), pair("increment", "delete, put"), "LEFTOVER"),
     "half a group": Mutant(writing(HalfGroup), lambda rules: places(names=("city", "street"), rules=rules), "MISSING"),
-    "a partial update revives": Mutant(writing(Reviving), pair("note", "delete"), "MISSING"),
+    "a partial update revives": Mutant(writing(Reviving), pair("note", "delete"), "GHOST"),
     "insert: entries after the row": Mutant(
         Rules(around=around_insert(entries_last)), pair("insert", "note", stores=("absent",)), "MISSING"
     ),
