@@ -46,7 +46,7 @@ def store(request: pytest.FixtureRequest, hbmodel_hbase: Any) -> Iterator[hb.Sto
 def declared(table: str) -> Any:
     """The pets of a user, as the Java program keeps them."""
 
-    @hb.model(table=table, family="d")
+    @hb.model(table=table, family="d", external=True, exists="colour")
     class Pet:
         user: hb.Key[str] = hb.key()
         name: hb.Key[str] = hb.key(hb.codecs.Delimited("|"), in_qualifier=True)
