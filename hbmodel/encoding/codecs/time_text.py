@@ -35,14 +35,12 @@ class TimeFormat:
     """A format of `strftime` of which each directive has a fixed number of digits.
 
     Attributes:
-        text: the format as it was declared.
         directives: the directives, in the order in which they occur.
         template: the format for `%`, with a number for each directive.
         pattern: matches the bytes of a time, with a group for each directive.
         width: the length of the bytes.
     """
 
-    text: str
     directives: Sequence[str]
     template: bytes
     pattern: re.Pattern[bytes]
@@ -85,7 +83,13 @@ _NUMBERS: Mapping[str, Callable[[Any], int]] = {
 
 
 def _declared_format(text: Any, codec: str, times: Sequence[str]) -> TimeFormat:
-    """Parses a format, which may contain these directives besides those of a date."""
+    """Parses a format.
+
+    Args:
+        text: the format, as declared.
+        codec: the name of the codec, for the error.
+        times: the directives that it may contain besides those of a date, the largest unit first.
+    """
     if type(text) is not str or not text.isascii():
         raise DeclarationError("The format of a time must be ASCII text, such as '%Y-%m-%d'.", found=repr(text))
     directives: list[str] = []
@@ -121,7 +125,7 @@ def _declared_format(text: Any, codec: str, times: Sequence[str]) -> TimeFormat:
             found=repr(text),
             codec=codec,
         )
-    return TimeFormat(text, tuple(directives), template.encode(), re.compile(pattern.encode()), width)
+    return TimeFormat(tuple(directives), template.encode(), re.compile(pattern.encode()), width)
 
 
 @frozen

@@ -162,7 +162,7 @@ def _column_filter(predicate: Comparison | In | StartsWith, field: Field, missin
             start = field.codec.raw_prefix(predicate.prefix)
         except QueryError:  # which values have this prefix cannot be seen from the bytes
             return None
-        if not start or start[0] == 0:  # in nullable columns, values that begin with 00 are escaped
+        if not start or start[0] == 0:  # values that begin with 00 are escaped, except in external tables
             return None
         stop = prefix_successor(start)
         filters = [ValueFilter(column, ">=", start, missing)]

@@ -20,9 +20,10 @@ def objects_with_names(names: Names, objs: Iterable[Any], ahead: int = AT_ONCE) 
     Args:
         ahead: how many objects are taken at once, if they have names.
     """
-    rest = iter(objs)
+    rest, without_names = iter(objs), None
     for first in rest:
-        if not _has_names(first):
+        if type(first) is without_names or not _has_names(first):
+            without_names = type(first)
             yield first
             continue
         chunk, error = [first], None

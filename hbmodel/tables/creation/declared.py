@@ -114,8 +114,10 @@ def index_families(schema: TableSchema, index: Index) -> list[Family]:
 
 
 def _check_shared(schemas: Sequence[TableSchema]) -> None:
-    """Raises `SchemaMismatch` if two models of one table share a family, in which their cells cannot be told apart, or
-    an index name. A delete of an index entry removes the whole row of the entry, which could be the other model's.
+    """Raises `SchemaMismatch` if two models of one table have an index of the same name, or share a family in which a
+    cell could belong to both.
+
+    A delete of an index entry removes the whole row of the entry, which could be an entry of the other model.
     """
     for at, one in enumerate(schemas):
         for other in schemas[at + 1 :]:

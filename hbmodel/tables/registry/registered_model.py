@@ -24,7 +24,7 @@ from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
 from hbmodel.tables.registry.entry_shape import check_index_spec, entry_of
 from hbmodel.tables.registry.layout_text import same_spec
 from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
-from hbmodel.tables.registry.registry_cells import EXTERNAL
+from hbmodel.tables.registry.registry_cells import EXTERNAL, shows_external
 from hbmodel.tables.registry.registry_table import RegistryKey
 
 Spec = Mapping[str, Any]
@@ -139,7 +139,7 @@ def _schema(place: RegistryKey, registration: Registration, indexes: Mapping[str
 
 
 def _is_external(registration: Registration) -> bool:
-    return registration.rows == "plain" or registration.layout.get("flag") == "any" or EXTERNAL in registration.cells
+    return registration.rows == "plain" or EXTERNAL in registration.cells or shows_external(registration.layout)
 
 
 def _index(spec: Spec) -> IndexSpec | None:

@@ -302,9 +302,9 @@ class Registry:
                 return
 
     def check_neighbours(self, schema: TableSchema) -> None:
-        """Raises `SchemaMismatch` if another model of the table has a family in common with this model, in which their
-        cells cannot be told apart, or the name of an index table. Of the models that share a family, all or none must
-        be versioned.
+        """Raises `SchemaMismatch` if another model of the table has an index table of the same name, or shares a family
+        with this model in which a cell could belong to both. Models that share a family must all be versioned, or none
+        of them.
 
         A delete of an index entry removes the whole row of the entry. If two models shared an index table, a delete
         would also remove entries of the other model.

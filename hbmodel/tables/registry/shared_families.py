@@ -64,10 +64,11 @@ class FamilyUse:
     def conflicts(self, other: FamilyUse) -> Sequence[bytes]:
         """The families in which a cell could belong to both models.
 
-        A delete of an object removes all cells of its row in its model's families, except in external models, and a
-        wide model reads all qualifiers that begin with its kind. So cells can be told apart if both models have kinds,
-        or if both are external and one of them has a kind with which no column of the other begins, nor a cell that
-        hbmodel adds to the other's rows for a while: the time of expiry of a row with a TTL, and stamps.
+        A delete of an object removes all cells of its row in its model's families, except in external models. A wide
+        model reads all qualifiers that begin with its kind. So each cell belongs to one model if both models have
+        kinds, and neither kind begins with the other. The same holds if both models are external, one of them has a
+        kind, and no column of the other begins with it. hbmodel adds cells to the other's rows for a while, namely the
+        time of expiry of a row with a TTL, and stamps; these must not begin with the kind either.
         """
         common = sorted(self.families & other.families)
         if self.kind and other.kind:
