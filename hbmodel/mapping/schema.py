@@ -498,7 +498,7 @@ def _no_model(given: object) -> DeclarationError:
     if isinstance(given, str):
         return DeclarationError("Give the class of a model, not its name.", found=found)
     if isinstance(given, _COLLECTIONS):
-        return DeclarationError("Give models as arguments of their own, such as f(store, A, B).", found=found)
+        return DeclarationError("Give each model as a separate argument, such as f(store, A, B).", found=found)
     return _undecorated(given, found) or DeclarationError(
         "This is not a model: declare the class with @hb.model(table=...).", found=found
     )
@@ -527,8 +527,8 @@ def _undecorated(given: object, found: str) -> DeclarationError | None:
     for base in given.__mro__[1:] if isinstance(given, type) else ():
         if _schema_in(base) is not None:
             return DeclarationError(
-                "The class extends a model and is none itself: put the shared fields into a mixin (hb.mixin), and "
-                "declare both classes with @hb.model.",
+                "The class extends a model and is not a model itself: put the shared fields into a mixin (hb.mixin), "
+                "and declare both classes with @hb.model.",
                 found=found,
                 model=base.__qualname__,
             )

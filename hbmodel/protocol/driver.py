@@ -10,6 +10,8 @@ from itertools import chain
 from typing import Any, TypeVar
 from typing import Protocol as Port
 
+from attrs import define
+
 from hbmodel.errors import (
     FamilyNotFound,
     SchemaMismatch,
@@ -45,8 +47,8 @@ from hbmodel.protocol.operations import (
 )
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.gate import GATE, Gate, pass_gate
-from hbmodel.store.port import PipelinedStore, Store, check_and_put_each
-from hbmodel.store.values import Delete, Put, Row, Scan
+from hbmodel.store.port import PipelinedStore, Store, change_and_get, check_and_put_each
+from hbmodel.store.values import ConditionalChange, ConditionalPut, Delete, Put, Row, Scan
 
 R = TypeVar("R")
 
@@ -75,12 +77,48 @@ class Clock(Port):
         ...
 
 
-def perform(store: Store, operation: Operation, clock: Clock | None = None, *, again: bool = False) -> Any:
+@define
+class ReadBehind:
+    """The answer to a read that was sent directly behind a conditional change, if the protocol makes that read next.
+
+    Attributes:
+        kept: the read and its answer, or None.
+    """
+
+    kept: tuple[GetRows, Sequence[Row | None]] | None = None
+
+    def change(self, store: Store, change: ConditionalChange | ConditionalPut, then: GetRows) -> bool:
+        """Carries out a change, and the read with it if the store can do this; returns whether the change was
+        applied.
+        """
+        applied, rows = change_and_get(store, then.table, change, then.columns)
+        self.kept = None if rows is None else (then, rows)
+        return applied
+
+    def take(self, operation: Operation) -> Sequence[Row | None] | None:
+        """The answer to `operation`, or None if that is not the read. The answer is used for the next operation
+        only.
+        """
+        kept, self.kept = self.kept, None
+        return None if kept is None or kept[0] != operation else kept[1]
+
+
+def perform(
+    store: Store,
+    operation: Operation,
+    clock: Clock | None = None,
+    *,
+    again: bool = False,
+    behind: ReadBehind | None = None,
+) -> Any:
     """Carries out one operation and returns the answer that its protocol waits for.
 
     Args:
         again: whether the operation was tried before, and may have been carried out.
+        behind: where the answers to reads are kept that are sent behind conditional changes; None sends no such reads.
     """
+    if behind is not None and behind.kept is not None and (answer := behind.take(operation)) is not None:
+        return answer
     match operation:
         case PutRows(table, puts):
             store.put(table, puts)
@@ -108,12 +146,16 @@ def perform(store: Store, operation: Operation, clock: Clock | None = None, *, a
             store.delete(table, deletes)
         case MutateRow(table, mutations):
             store.mutate_row(table, mutations)
-        case CheckAndMutate(table, row, column, expected, mutations):
+        case CheckAndMutate(table, row, column, expected, mutations, then):
+            if behind is not None and then is not None:
+                return behind.change(store, ConditionalChange(row, column, expected, mutations), then)
             return store.check_and_mutate(table, row, column, expected, mutations)
         case CheckAndMutateRows(table, changes):
             refused = False if store.capabilities.final_refusals and not again else None
             return [True if applied else refused for applied in store.check_and_mutate_many(table, changes)]
-        case CheckAndPut(table, row, column, expected, put):
+        case CheckAndPut(table, row, column, expected, put, then):
+            if behind is not None and then is not None:
+                return behind.change(store, ConditionalPut(column, expected, put), then)
             return store.check_and_put(table, row, column, expected, put)
         case CheckAndPutRows(table, conditional):
             return check_and_put_each(store, table, conditional)
@@ -132,6 +174,7 @@ def perform_checked(
     *,
     again: bool = False,
     first: bool = False,
+    behind: ReadBehind | None = None,
 ) -> Any:
     """Carries out one operation like `perform`. If the operation changes something, the gate is called before each
     request.
@@ -141,15 +184,16 @@ def perform_checked(
     Args:
         check: the gate, or None.
         first: whether the first request needs no check, because the binding has just been taken.
+        behind: as of `perform`.
     """
     if check is None:
-        return perform(store, operation, clock, again=again)
+        return perform(store, operation, clock, again=again, behind=behind)
     changes = isinstance(operation, CHECKED)
     if changes and not first and (isinstance(operation, CheckBinding) or not store.capabilities.gated_writes):
         check()
     token = GATE.set(check if changes else None)  # `gated` would cost more, and this is called for every operation
     try:
-        return perform(store, operation, clock, again=again)
+        return perform(store, operation, clock, again=again, behind=behind)
     except TableNotFound:
         check()
         raise
@@ -226,11 +270,13 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
     """
     changed = False
     acknowledged: Any = None
+    behind = ReadBehind()
     try:
         operation = protocol.send(None)
         while True:
             try:
-                answer = perform_checked(store, operation, clock, None if acknowledged is not None else check)
+                gate = None if acknowledged is not None else check
+                answer = perform_checked(store, operation, clock, gate, behind=behind)
             except SchemaMismatch as error:
                 operation = protocol.throw(error)
                 continue
@@ -339,6 +385,7 @@ class Resumable:
         self._protocol: Protocol[Any] | None = None
         self._operation: Operation | None = None
         self._again = False
+        self._behind = ReadBehind()
         self.outcomes: Sequence[Any] | None = None
         self.finished = False
         self.wrote = self.in_doubt = False
@@ -356,7 +403,15 @@ class Resumable:
                 continue
             try:
                 check = None if self.outcomes is not None else self._check
-                answer = perform_checked(store, self._operation, self._clock, check, again=self._again, first=begun)
+                answer = perform_checked(
+                    store,
+                    self._operation,
+                    self._clock,
+                    check,
+                    again=self._again,
+                    first=begun,
+                    behind=self._behind,
+                )
                 begun = False
             except SchemaMismatch as error:
                 self.wrote |= isinstance(self._operation, Together | CheckAndPutRows)  # a part may have been written

@@ -67,6 +67,10 @@ class CheckAndMutate:
 
     Safe to repeat: after a refusal, the protocol looks for its own nonce, which shows whether an earlier call was
     applied.
+
+    Attributes:
+        then: the read of the row that the protocol will probably make next. The driver may send it directly behind the
+            change.
     """
 
     table: str
@@ -74,6 +78,7 @@ class CheckAndMutate:
     column: bytes
     expected: bytes | None
     mutations: Sequence[Put | Delete]
+    then: GetRows | None = None
 
 
 @frozen
@@ -102,6 +107,9 @@ class CheckAndPut:
     else False.
 
     Safe to repeat if the protocol reads the row after a refusal.
+
+    Attributes:
+        then: as of `CheckAndMutate`.
     """
 
     table: str
@@ -109,6 +117,7 @@ class CheckAndPut:
     column: bytes
     expected: bytes
     put: Put
+    then: GetRows | None = None
 
 
 @frozen

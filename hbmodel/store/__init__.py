@@ -10,6 +10,7 @@ from hbmodel.store.observed import Call
 from hbmodel.store.port import (
     BegunPut,
     Capabilities,
+    ChangeAndGetStore,
     ConditionalPutsStore,
     PipelinedStore,
     RepeatingStore,
@@ -51,6 +52,7 @@ __all__ = [
     "Call",
     "Capabilities",
     "Cell",
+    "ChangeAndGetStore",
     "ConditionalChange",
     "ConditionalPut",
     "ConditionalPutsStore",

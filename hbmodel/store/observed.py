@@ -13,7 +13,15 @@ from attrs import frozen
 
 from hbmodel.errors import DeclarationError, UnknownOutcome
 from hbmodel.store.gate import gated
-from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, check_and_put_each, read_versions
+from hbmodel.store.port import (
+    BegunPut,
+    PipelinedStore,
+    RepeatingStore,
+    Store,
+    change_and_get,
+    check_and_put_each,
+    read_versions,
+)
 from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Get, Put, Row, Scan
 from hbmodel.store.wide.slices import close_scan
 from hbmodel.store.wrapping import WrappingStore
@@ -34,7 +42,8 @@ class Call:
         rows: how many rows a read received or a write sent.
         bytes: total size of row keys, column names and values that a read received or a write sent.
         duration: seconds until the store answered, including waits before retries. A scan's first batch includes its
-            start.
+            start. A get that is sent together with a conditional change takes 0 seconds; the change takes the time of
+            both.
         retries: how often the store retried.
         error: the exception of the call, or None. Its details may name the row key.
     """
@@ -243,6 +252,22 @@ class ObservedStore(WrappingStore):
             rows=1,
             more=len(column) + len(expected or b""),
         )
+
+    def change_and_get(
+        self, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
+    ) -> tuple[bool, Sequence[Row | None] | None]:
+        """See `ChangeAndGetStore`; the change and the get are reported as two calls."""
+        applied, rows = self._sent(
+            table,
+            "check_and_put" if isinstance(change, ConditionalPut) else "check_and_mutate",
+            [change.put] if isinstance(change, ConditionalPut) else change.mutations,
+            lambda store: change_and_get(store, table, change, columns),
+            rows=1,
+            more=len(change.column) + len(change.expected or b""),
+        )
+        if rows is not None:
+            self._tell(_Stopwatch(), table, "get", *_received(row for row in rows if row is not None))
+        return applied, rows
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
         """See `Store.check_and_mutate_many`."""

@@ -287,6 +287,39 @@ def check_and_put_each(store: Store, table: str, puts: Sequence[ConditionalPut])
     return applied
 
 
+@runtime_checkable
+class ChangeAndGetStore(Protocol):
+    """A store that can send a read of a row directly behind a conditional change of that row, so that both together
+    take one round trip.
+    """
+
+    def change_and_get(
+        self, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
+    ) -> tuple[bool, Sequence[Row | None] | None]:
+        """`check_and_mutate`, or `check_and_put` for a `ConditionalPut`, and then `get` of the same row.
+
+        Returns whether the change was applied, and the answer of the get. The second is None if the get was not made or
+        failed: then the caller makes it again. All errors are those of the change.
+        """
+        ...
+
+
+def change_and_get(
+    store: Store, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
+) -> tuple[bool, Sequence[Row | None] | None]:
+    """Calls `ChangeAndGetStore.change_and_get`, or, for a store without it, makes the change alone."""
+    if isinstance(store, ChangeAndGetStore):
+        return store.change_and_get(table, change, columns)
+    return carry_out(store, table, change), None
+
+
+def carry_out(store: Writes, table: str, change: ConditionalChange | ConditionalPut) -> bool:
+    """Carries out a conditional change or put; returns whether it was applied."""
+    if isinstance(change, ConditionalPut):
+        return store.check_and_put(table, change.put.row, change.column, change.expected, change.put)
+    return store.check_and_mutate(table, change.row, change.column, change.expected, change.mutations)
+
+
 class BegunPut(Protocol):
     """A put that was sent; exactly one of its methods must be called, once, in the thread that began it."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from hbmodel.store.closing import ClosingStore
-from hbmodel.store.port import Capabilities, Store
-from hbmodel.store.values import Family, Region
+from hbmodel.store.port import Capabilities, Store, Writes, carry_out
+from hbmodel.store.values import ConditionalChange, ConditionalPut, Family, Region, Row
 
 
 class WrappingStore(ClosingStore):
@@ -63,6 +63,12 @@ class WrappingStore(ClosingStore):
     def regions(self, table: str) -> list[Region]:
         """See `Store.regions`."""
         return self._store.regions(table)
+
+    def change_and_get(
+        self, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
+    ) -> tuple[bool, Sequence[Row | None] | None]:
+        """See `ChangeAndGetStore`; the change is made alone, by the methods of this store."""
+        return carry_out(cast("Writes", self), table, change), None
 
     def close(self) -> None:
         self._store.close()

@@ -65,8 +65,8 @@ ANN = User(id=1, name="ann")
         (lambda s: s.add([ANN]), hb.DeclarationError, r"add_all\(\) takes several"),
         (lambda s: s.add(User), hb.DeclarationError, "an object of a model, not a class"),
         (lambda s: s.add(s.get(User, id=9)), hb.DeclarationError, r"get\(\) and first\(\) return None"),
-        (lambda s: s.add(Sub(id=1, name="x")), hb.DeclarationError, "extends a model and is none itself.*mixin"),
-        (lambda s: s.query(Sub), hb.DeclarationError, "extends a model and is none itself.*mixin"),
+        (lambda s: s.add(Sub(id=1, name="x")), hb.DeclarationError, "extends a model and is not a model itself.*mixin"),
+        (lambda s: s.query(Sub), hb.DeclarationError, "extends a model and is not a model itself.*mixin"),
         (lambda s: s.delete("a"), hb.DeclarationError, "end in _key take the model and its key"),
         (lambda s: s.update(Post(id=1, title="t"), title="x", condition=User.name == "a"), hb.errors.UnknownField,
          "belongs to another model"),
@@ -110,7 +110,7 @@ def test_advice_of_a_session_names_what_it_has(session: hb.Session) -> None:
 
 
 def test_tables_are_named_one_by_one() -> None:
-    with hb.connect("memory:") as store, pytest.raises(hb.DeclarationError, match="arguments of their own"):
+    with hb.connect("memory:") as store, pytest.raises(hb.DeclarationError, match="each model as a separate argument"):
         hb.create_tables(store, [User, Post])  # type: ignore[arg-type]
 
 

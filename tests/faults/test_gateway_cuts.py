@@ -14,7 +14,18 @@ from attrs import define
 
 from hbmodel.errors import CapabilityError, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.session.connect import connect
-from hbmodel.store import ConditionalChange, ConditionalPut, Delete, Family, PipelinedStore, Put, Row, Scan, Store
+from hbmodel.store import (
+    ChangeAndGetStore,
+    ConditionalChange,
+    ConditionalPut,
+    Delete,
+    Family,
+    PipelinedStore,
+    Put,
+    Row,
+    Scan,
+    Store,
+)
 from hbmodel.store.gateway.wire.call_sizes import CallSizes
 from hbmodel.store.port import check_and_put_each
 from hbmodel.store.ranges import KeyRange
@@ -462,6 +473,48 @@ class CheckAndMutate(Once, RowChange):
         return case.through.check_and_mutate(TABLE, case.row(0), A, b"old", self.change(case))
 
 
+class PutAndGet(Writing):
+    """A conditional put with a get sent behind it. Neither is sent again, and a lost get leaves the put certain."""
+
+    timed = False
+    size = 1
+    calls = 2
+    answer: ClassVar[Any] = (True, b"new")
+
+    def change(self, case: Case) -> ConditionalPut | ConditionalChange:
+        return ConditionalPut(A, b"old", Put(case.row(0), {A: b"new"}))
+
+    def run(self, case: Case) -> Any:
+        assert isinstance(case.through, ChangeAndGetStore)
+        columns = [A, B]
+        applied, rows = case.through.change_and_get(TABLE, self.change(case), columns)
+        assert rows is not None or case.proxy.fired
+        (row,) = case.direct.get(TABLE, [case.row(0)], columns) if rows is None else rows
+        assert row is not None
+        assert len(row.columns) == 1
+        return applied, next(iter(row.columns.values())).value
+
+    def after(self, case: Case) -> State:
+        return {case.row(0): {A: (b"new", 0), b"e:a": (b"old", 0)}}
+
+    def check(self, case: Case, before: State, result: Any, error: StoreError | None) -> None:
+        super().check(case, before, result, error)
+        assert error is None or type(error) is UnknownOutcome
+
+
+class MutateAndGet(PutAndGet):
+    """The same with a conditional change of a row."""
+
+    only_second = True
+
+    def change(self, case: Case) -> ConditionalChange:
+        row = case.row(0)
+        return ConditionalChange(row, A, b"old", [Delete(row, columns=[A], timestamp=7), Put(row, {B: b"new"}, 7)])
+
+    def after(self, case: Case) -> State:
+        return {case.row(0): {B: (b"new", 0), b"e:a": (b"old", 0)}}
+
+
 class CheckAndMutateMany(Writing):
     """A change of each of several rows, each on its condition: none is made twice, which would come back as a
     refusal.
@@ -517,6 +570,8 @@ OPERATIONS: list[Operation] = [
     CheckAndPutEach(),
     CheckAndMutate(),
     CheckAndMutateMany(),
+    PutAndGet(),
+    MutateAndGet(),
     Increment(),
 ]
 

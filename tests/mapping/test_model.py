@@ -259,7 +259,7 @@ def test_only_models_have_a_schema() -> None:
     for other, message in (
         (int, "declare the class with @hb.model"),
         ("Action", "not its name"),
-        (Under, "extends a model and is none itself"),
+        (Under, "extends a model and is not a model itself"),
     ):
         with pytest.raises(hb.DeclarationError, match=message):
             hb.schema.schema_of(other)  # type: ignore[arg-type]

@@ -292,6 +292,7 @@ STORE = [
     "Call",
     "Capabilities",
     "Cell",
+    "ChangeAndGetStore",
     "ConditionalChange",
     "ConditionalPut",
     "ConditionalPutsStore",

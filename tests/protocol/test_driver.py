@@ -14,16 +14,20 @@ from hbmodel.protocol.driver import Resumable, counts_again, drive, may_have_wri
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,
+    CheckAndPut,
     CheckAndPutRows,
     DeleteRows,
     GetRows,
     MutateRow,
+    Operation,
     Protocol,
     PutRows,
+    ReadClock,
     Together,
 )
-from hbmodel.store import BegunPut, ConditionalPut, Delete, Family, Put
+from hbmodel.store import BegunPut, ConditionalPut, Delete, Family, Put, Row
 from tests.support.faulty import Call, FaultyStore, RecordingStore
+from tests.support.following import Following
 
 CELL = b"d:a"
 
@@ -135,6 +139,88 @@ class Thing:
 def test_conditional_puts_of_the_rows_of_a_model_count_again() -> None:
     assert counts_again(hb.schema.schema_of(Thing), CheckAndPutRows("t", PUTS))
     assert not counts_again(hb.schema.schema_of(Thing), CheckAndPutRows("u", PUTS))
+
+
+READ = GetRows("t", [b"r"], [CELL])
+CHANGES = [
+    CheckAndMutate("t", b"r", CELL, b"1", [put(b"r", b"2", 12)], READ),
+    CheckAndPut("t", b"r", CELL, b"1", Put(b"r", {CELL: b"2"}), READ),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("before", [b"1", b"0"], ids=["applied", "refused"])
+@pytest.mark.parametrize(
+    ("reads", "lost", "calls"),
+    [
+        ([READ], False, ["change_and_get t"]),
+        ([READ], True, ["change_and_get t", "get t"]),
+        ([READ, READ], False, ["change_and_get t", "get t"]),  # its answer is for the next operation only
+        ([GetRows("t", [b"s"], [CELL]), READ], False, ["change_and_get t", "get t", "get t"]),
+        ([ReadClock(), READ], False, ["change_and_get t", "get t"]),
+    ],
+)
+def test_a_read_is_sent_behind_a_conditional_change(
+    prepared: RecordingStore, change: Operation, before: bytes, reads: Sequence[Operation], lost: bool, calls: list[str]
+) -> None:
+    class Now:
+        def now(self, exact: bool = False) -> int:
+            return 1
+
+    prepared.inner.put("t", [put(b"r", before)])
+    store = Following(prepared.inner)
+    store.lost = lost
+    found: list[Any] = []
+
+    def protocol() -> Protocol[bool]:
+        applied: bool = yield change
+        for read in reads:
+            found.append((yield read))
+        return applied
+
+    clock: Any = Now()
+    assert drive(store, protocol(), clock) == (before == b"1")
+    assert store.told() == calls
+    assert found[-1][0].columns[CELL].value == (b"2" if before == b"1" else b"0")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_store_without_such_reads_is_asked_twice(prepared: RecordingStore, change: Operation) -> None:
+    def protocol() -> Protocol[Any]:
+        yield change
+        return (yield READ)
+
+    assert drive(prepared, protocol()) == [None]
+    assert [call.split()[0] for call in prepared.told()] == [
+        "check_and_put" if isinstance(change, CheckAndPut) else "check_and_mutate",
+        "get",
+    ]
+
+
+def test_a_protocol_that_goes_on_after_an_error_reads_again(prepared: RecordingStore) -> None:
+    class Breaking(Following):
+        def get(self, table: str, rows: Sequence[bytes], columns: Sequence[bytes] = ()) -> Sequence[Row | None]:
+            if self.lost:
+                self.lost = False
+                raise StoreUnavailable("It is away.")
+            return super().get(table, rows, columns)
+
+    found: list[Any] = []
+
+    def protocol() -> Protocol[None]:
+        yield CHANGES[0]
+        found.append((yield READ))
+        yield Acknowledge(["done"])
+
+    store = Breaking(prepared.inner)
+    prepared.inner.put("t", [put(b"r", b"1")])
+    store.lost = True
+    running = Resumable(protocol)
+    with pytest.raises(StoreUnavailable):
+        running.run(store)
+    prepared.inner.put("t", [put(b"r", b"3", 13)])
+    running.run(store)
+    assert found[0][0].columns[CELL].value == b"3"
 
 
 class Beginning(RecordingStore):

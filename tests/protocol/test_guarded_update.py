@@ -15,10 +15,11 @@ from hbmodel.protocol.operations import AskIfAhead, CheckAndPut, CheckAndPutRows
 from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.server_timed.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.writes import UpdateFields
-from hbmodel.store import ConditionalPut, Delete, Family, Put
+from hbmodel.store import ConditionalPut, Delete, Family, Put, Row
 from tests.support.beds import HBASE, KINDS, Bed, cells_of, fresh, paired
 from tests.support.beside import Beside, commit
 from tests.support.examples import SHARE
+from tests.support.following import Following
 
 
 def model(name: str, *, required: type | None, flag: bool = False, **options: Any) -> Any:
@@ -43,6 +44,14 @@ FLAG = model("gu_flag", required=int, flag=True)
 EXTERNAL = model("gu_external", required=int, external=True)
 NOTHING = model("gu_nothing", required=None)
 MODELS = (NUMBER, TEXT, FLAG, EXTERNAL, NOTHING)
+
+
+@hb.model(table="gu_one", family="d")
+class ONE:
+    """A row of one cell."""
+
+    k: hb.Key[str] = hb.key()
+    m: hb.Column[str] = hb.column("m")
 
 
 ON_HBASE = {FLAG: "thrift1", NUMBER: "thrift2"}
@@ -318,6 +327,72 @@ def test_a_single_update_takes_single_calls(bed: Bed, changes: Mapping[str, Any]
     session.update_key(NUMBER, k="a", **changes)
     session.commit()
     assert [call.name for call in bed.store.calls if call.table == "gu_number" and call.writes] == calls
+
+
+@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("made", [NUMBER, TEXT])
+@pytest.mark.parametrize(
+    ("changes", "together"),
+    [({"m": 2}, True), ({"m": 2, "o": "b"}, True), ({"m": 2, "o": None}, False)],
+)
+def test_a_single_update_is_read_back_in_the_same_call(
+    made: Any, limited: bool, changes: Mapping[str, Any], together: bool
+) -> None:
+    """If a store can do this, and nothing is deleted through Thrift1."""
+    with hb.connect("memory:") as inner:
+        store = Following(inner, limited=limited, gated=False)
+        hb.create_tables(store, made)
+        session = hb.Session(store)
+        session.add(made(k="a", m=value(made, 1), o="a"))
+        session.commit()
+        store.calls.clear()
+        changed = {**changes, "m": value(made, changes["m"])}
+        session.update_key(made, k="a", **changed)
+        session.commit()
+        calls = [call.name for call in store.calls if call.table == table_of(made)]
+        before = ["check_and_put"] * (len(changes) - 1) if limited and together else []
+        if together or not limited:
+            assert calls == ["get", *before, "change_and_get"]
+        else:
+            assert calls == ["get", "check_and_put", "delete", "get"]
+        assert read(session, made) == (changed["m"], changes.get("o", "a"))
+
+
+def test_an_update_reads_no_optional_columns_that_it_does_not_change() -> None:
+    columns: list[Sequence[bytes]] = []
+
+    class Reading(Following):
+        def get(self, table: str, rows: Sequence[bytes], wanted: Sequence[bytes] = ()) -> Sequence[Row | None]:
+            if table == "gu_number":
+                columns.append(wanted)
+            return super().get(table, rows, wanted)
+
+    with hb.connect("memory:") as inner:
+        session = hb.Session(Reading(inner, gated=False))
+        hb.create_tables(inner, NUMBER)
+        session.add(NUMBER(k="a", m=1, o="a page of text"))
+        session.commit()
+        session.update_key(NUMBER, k="a", m=2)
+        session.commit()
+        assert columns == [(b"d:_t", b"d:m")]
+        session.update_key(NUMBER, k="a", m=3, o="b")
+        session.commit()
+        assert columns[1:] == [(b"d",)]
+        assert read(session, NUMBER) == (3, "b")
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_an_insert_is_read_back_in_the_same_call(limited: bool) -> None:
+    with hb.connect("memory:") as inner:
+        store = Following(inner, limited=limited, gated=False)
+        hb.create_tables(store, ONE)
+        session = hb.Session(store)
+        session.get(ONE, k="a")
+        store.calls.clear()
+        session.insert(ONE(k="a", m="x"))
+        with pytest.raises(hb.RowExists):
+            session.insert(ONE(k="a", m="y"))
+        assert [call.name for call in store.calls if call.table == "gu_one"] == ["change_and_get"] * 2
 
 
 @pytest.mark.lengthy

@@ -152,6 +152,35 @@ def test_puts_that_overlap_are_each_told_once(hbmodel_hbase: Any) -> None:
     ]
 
 
+@pytest.mark.hbase
+@pytest.mark.parametrize("gateway", ["url", "thrift2_url"])
+def test_a_get_behind_a_conditional_put_is_reported_by_itself(hbmodel_hbase: Any, gateway: str) -> None:
+    table = f"behind_{uuid4().hex[:8]}"
+    calls: list[hb.store.Call] = []
+    cell = b"d:a"
+    with hb.connect(getattr(hbmodel_hbase, gateway)) as direct:
+        direct.create_table(table, [Family(b"d")])
+        store = ObservedStore(direct, calls.append)
+        put = ConditionalPut(cell, None, Put(b"one", {cell: b"12"}))
+        for applied in (True, False):
+            found, rows = store.change_and_get(table, put, [cell])
+            assert found == applied
+            assert rows is not None
+            assert [row and row.columns[cell].value for row in rows] == [b"12"]
+        direct.delete_table(table)
+    assert told_of(calls, table) == [("check_and_put", table, 1), ("get", table, 1)] * 2
+    assert [call.duration > 0 for call in calls] == [True, False] * 2
+
+
+def test_a_store_without_gets_behind_changes_makes_the_change_alone(
+    data: tuple[ObservedStore, list[hb.store.Call]],
+) -> None:
+    store, calls = data
+    put = ConditionalPut(b"d:a", None, Put(b"alone", {b"d:a": b"1"}))
+    assert store.change_and_get("t", put, [b"d:a"]) == (True, None)
+    assert told_of(calls, "t") == [("check_and_put", "t", 1)]
+
+
 def test_a_store_that_cannot_begin_a_put_makes_it_when_it_ends(data: tuple[ObservedStore, list[hb.store.Call]]) -> None:
     store, calls = data
     store.begin_put("t", [Put(b"none", {b"d:a": b"1"}, 5)]).abandon()

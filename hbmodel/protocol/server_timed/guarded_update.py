@@ -91,7 +91,7 @@ def update_guarded(
         plans |= {plan.outcome.key: plan for plan in free}
         refused: list[UpdateFields | PutObject] = []
         if can.check_and_mutate:
-            applied = yield from _change(table, guarded, together)
+            applied = yield from _change(planner, guarded, together)
         else:
             applied = yield from _put_cell_by_cell(planner, guarded)
         for update, went_through in zip(guarded, applied, strict=True):
@@ -106,21 +106,32 @@ def update_guarded(
     were_there = {write.row for write in writes if (row := planned[write.row][1]) is not None and row.columns}
     put = [row for row, plan in plans.items() if plan.put is not None and row in were_there]
     if put and planner.outlives:  # a row that was put again since, with a TTL, may hold the value that was checked
-        yield from keep_together(planner, (yield GetRows(table, put, planner.columns)), bound, can)
+        ends: Sequence[Row | None] = yield _read_ends(planner, put)
+        if expiring := [row.row for row in ends if row is not None]:
+            yield from keep_together(planner, (yield GetRows(table, expiring, planner.columns)), bound, can)
     return plans
 
 
-def _change(table: str, guarded: Sequence[_Guarded], together: Set[bytes]) -> Protocol[Sequence[bool | None]]:
+def _change(
+    planner: UnindexedRowPlanner, guarded: Sequence[_Guarded], together: Set[bytes]
+) -> Protocol[Sequence[bool | None]]:
     if not guarded:
         return []
+    table = planner.schema.table
     changes = [
         ConditionalChange(update.write.row, update.column, update.expected, update.plan.joined) for update in guarded
     ]
     if len(changes) == 1 and changes[0].row not in together:
         (change,) = changes
-        return [(yield CheckAndMutate(table, change.row, change.column, change.expected, change.mutations))]
+        then = _read_ends(planner, [change.row]) if planner.outlives else None
+        return [(yield CheckAndMutate(table, change.row, change.column, change.expected, change.mutations, then))]
     applied: Sequence[bool | None] = yield CheckAndMutateRows(table, changes)
     return applied
+
+
+def _read_ends(planner: UnindexedRowPlanner, rows: Sequence[bytes]) -> GetRows:
+    """The read of the times at which rows expire; it finds only the rows that expire."""
+    return GetRows(planner.schema.table, rows, (planner.schema.expiry_column,))
 
 
 def _put_cell_by_cell(planner: UnindexedRowPlanner, guarded: Sequence[_Guarded]) -> Protocol[list[bool]]:
@@ -136,17 +147,19 @@ def _put_cell_by_cell(planner: UnindexedRowPlanner, guarded: Sequence[_Guarded])
     refused: set[int] = set()
     for number in range(max(map(len, puts), default=0)):
         going = [at for at, of_row in enumerate(puts) if number < len(of_row) and at not in refused]
-        applied = yield from _put_each(planner.schema.table, [puts[at][number] for at in going])
+        last = len(puts) == 1 and number == len(puts[0]) - 1 and not guarded[0].plan.deletes
+        then = _read_ends(planner, [guarded[0].write.row]) if last and planner.outlives else None
+        applied = yield from _put_each(planner.schema.table, [puts[at][number] for at in going], then)
         refused.update(at for at, went_through in zip(going, applied, strict=True) if not went_through)
     if deletes := [delete for at, update in enumerate(guarded) if at not in refused for delete in update.plan.deletes]:
         yield DeleteRows(planner.schema.table, deletes)
     return [at not in refused for at in range(len(guarded))]
 
 
-def _put_each(table: str, puts: Sequence[ConditionalPut]) -> Protocol[Sequence[bool]]:
+def _put_each(table: str, puts: Sequence[ConditionalPut], then: GetRows | None) -> Protocol[Sequence[bool]]:
     if len(puts) == 1:
         (one,) = puts
-        return [(yield CheckAndPut(table, one.put.row, one.column, one.expected or b"", one.put))]
+        return [(yield CheckAndPut(table, one.put.row, one.column, one.expected or b"", one.put, then))]
     applied: Sequence[bool] = (yield CheckAndPutRows(table, puts)) if puts else []
     return applied
 

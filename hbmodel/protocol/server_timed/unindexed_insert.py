@@ -67,8 +67,10 @@ def insert_unindexed(
         assert plan.put is not None
         counters = yield from counters_over(planner, plan.put, column, bound)
         mark: bytes | None = None
+        columns_read = planner.columns
         if one_cell:
-            went_through = yield CheckAndPut(schema.table, write.row, column, b"", plan.put)
+            then = GetRows(schema.table, [write.row], columns_read)
+            went_through = yield CheckAndPut(schema.table, write.row, column, b"", plan.put, then)
         else:
             # The mark distinguishes the row from one that another insert has put. An object that is one cell with an
             # empty qualifier has no place for a mark. A table that other programs write gets only the model's own
@@ -80,7 +82,11 @@ def insert_unindexed(
                 if mark is None
                 else [Put(write.row, {mark: OWN}, plan.put.timestamp, min(STAMP_LIFE, plan.put.ttl or STAMP_LIFE))]
             )
-            went_through = yield CheckAndMutate(schema.table, write.row, *checked, [*plan.joined, *counters, *marks])
+            if mark is not None and columns_read != schema.family_names:
+                columns_read = (*columns_read, mark)
+            then = GetRows(schema.table, [write.row], columns_read)
+            mutations = [*plan.joined, *counters, *marks]
+            went_through = yield CheckAndMutate(schema.table, write.row, *checked, mutations, then)
         if not went_through:
             if stamped is not None:
                 yield DeleteRows(schema.table, [unstamped(stamped)])
@@ -97,12 +103,7 @@ def insert_unindexed(
                 table=schema.table,
                 key=write.row,
             )
-        columns_read = planner.columns
-        (row,) = yield GetRows(
-            schema.table,
-            [write.row],
-            columns_read if mark is None or columns_read == schema.family_names else (*columns_read, mark),
-        )
+        (row,) = yield then
         there = row is not None and column in row.columns
         if row is not None and there:
             yield from check_shown(schema, row, plan.put, plan.blanks)

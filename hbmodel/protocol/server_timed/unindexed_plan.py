@@ -102,8 +102,11 @@ class UnindexedRowPlanner:
         updates = [write for write in writes if isinstance(write, UpdateFields) and write.ttl is None]
         if not updates:
             return {}
-        whole = family_life(self.schema) is not None or any(under_condition(self.schema, write) for write in updates)
-        columns = self.columns if whole else self._with_changed(updates)
+        columns = self._with_changed(updates)
+        if family_life(self.schema) is not None:
+            columns = self.columns
+        elif any(under_condition(self.schema, write) for write in updates):
+            columns = self._with_required(columns)
         rows_read: Sequence[Row | None] = yield GetRows(self.schema.table, [w.row for w in updates], columns)
         return {write.row: row for write, row in zip(updates, rows_read, strict=True)}
 
@@ -112,6 +115,18 @@ class UnindexedRowPlanner:
         if self.glance == self.schema.family_names:
             return self.glance
         return tuple(sorted({*self.glance, *(column for write in updates for column in self._changed(write))}))
+
+    def _with_required(self, columns: Sequence[bytes]) -> Sequence[bytes]:
+        """The columns that must be read for conditional updates, given those that other updates need.
+
+        Usually these include the required columns, of which the update checks one. Everything is read if a row may need
+        a flag or may have only empty cells, or if no column would be left out.
+        """
+        schema = self.schema
+        if schema.external or schema.spare_flag_column is not None or columns == schema.family_names:
+            return self.columns
+        wanted = {*columns, *schema.required_columns}
+        return self.columns if wanted.issuperset(f.column for f in schema.columns) else tuple(sorted(wanted))
 
     def _changed(self, write: UpdateFields) -> Sequence[bytes]:
         """The columns that an update changes, without entries of map columns."""

@@ -22,7 +22,7 @@ from hbmodel.store.checks.rows import (
     check_versions,
 )
 from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
-from hbmodel.store.clock_tick import let_tick_pass
+from hbmodel.store.clock_tick import deletes_now, let_tick_pass
 from hbmodel.store.gateway.batches import check_puts, in_batches
 from hbmodel.store.gateway.client import GatewayClient
 from hbmodel.store.gateway.failures import is_passing
@@ -37,7 +37,7 @@ from hbmodel.store.gateway.scanning.scan_multiplexer import ScanIterator, ScanMu
 from hbmodel.store.gateway.spread import spread
 from hbmodel.store.gateway.table_names import name_in_port, name_in_store
 from hbmodel.store.gateway.wire.connection import ThriftConnection
-from hbmodel.store.port import BegunPut, Capabilities
+from hbmodel.store.port import BegunPut, Capabilities, carry_out
 from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan
 
 logger = logging.getLogger("hbmodel")
@@ -224,6 +224,46 @@ class GatewayStore(GatewayClient):
         check_conditional_put(table, row, column, put)
         request = self._check_and_put_request(self._name(table), column, expected or b"", put)
         return bool(self._call(Idempotence.ANEW, request, table=table, key=row))
+
+    def change_and_get(
+        self, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
+    ) -> tuple[bool, Sequence[Row | None] | None]:
+        """Changes a row on a condition, and reads it in the same round trip; see `ChangeAndGetStore`.
+
+        A gateway carries out the requests of one connection sequentially, so the read is after the change. Over HTTP,
+        and after deletes at the server's time, which need a tick of the clock, the change is made alone.
+        """
+        mutations = (change.put,) if isinstance(change, ConditionalPut) else change.mutations
+        if self._wire.transport == "http" or deletes_now(mutations):
+            return carry_out(self, table, change), None
+        if isinstance(change, ConditionalPut):
+            row = change.put.row
+            check_conditional_put(table, row, change.column, change.put)
+            request = self._check_and_put_request(self._name(table), change.column, change.expected or b"", change.put)
+        else:
+            row, request = change.row, self._check_and_mutate_request(table, change)
+        check_rows(table, [row])
+        api, arguments = request
+        lost: tuple[type[Exception], ...] = (StoreUnavailable, UnknownOutcome, *self._failures)
+        read, what = self._get_request(self._name(table), [row], wanted_columns(table, columns))
+
+        def both(connection: ThriftConnection) -> tuple[bool, Sequence[Row | None] | None]:
+            connection.send(api, **arguments)
+            try:
+                connection.send(read, **what)
+            except StoreUnavailable as error:
+                raise UnknownOutcome(error.message, **error.details) from error
+            applied = bool(connection.receive())
+            try:
+                return applied, self._found([row], (connection.receive(),))
+            except lost:
+                return applied, None
+
+        return self._caller.run(Idempotence.ANEW, both, table=table, key=row)
+
+    @abstractmethod
+    def _check_and_mutate_request(self, table: str, change: ConditionalChange) -> Request:
+        """The call of a conditional change, which is checked here; raises `CapabilityError` if there is none."""
 
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> list[bool]:
         """Puts one cell in each of many rows if another (or the same) is as expected; see `ConditionalPutsStore`."""

@@ -139,10 +139,13 @@ class Thrift1Store(GatewayStore):
     def check_and_mutate(
         self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
     ) -> NoReturn:
+        self._check_and_mutate_request(table, ConditionalChange(row, column, expected, mutations))
+
+    def _check_and_mutate_request(self, table: str, change: ConditionalChange) -> NoReturn:
         raise CapabilityError(
             "The Thrift1 gateway cannot check and change a whole row; embedded: and hbase+thrift2: stores can.",
             table=table,
-            key=row,
+            key=change.row,
         )
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> NoReturn:

@@ -138,12 +138,15 @@ class Thrift2Store(GatewayStore):
     def check_and_mutate(
         self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
     ) -> bool:
-        check_conditional_change(table, row, column, mutations)
-        request = _check_and_mutate(self._name(table), column, expected or b"", mutations)
+        request = self._check_and_mutate_request(table, ConditionalChange(row, column, expected, mutations))
         applied = bool(self._call(Idempotence.ANEW, request, table=table, key=row))
         if applied and deletes_now(mutations):
             let_tick_pass()
         return applied
+
+    def _check_and_mutate_request(self, table: str, change: ConditionalChange) -> Request:
+        check_conditional_change(table, change.row, change.column, change.mutations)
+        return _check_and_mutate(self._name(table), change.column, change.expected or b"", change.mutations)
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> list[bool]:
         check_conditional_changes(table, changes)

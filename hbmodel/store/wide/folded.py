@@ -12,7 +12,15 @@ from hbmodel.errors import FamilyNotFound, InvalidRequest
 from hbmodel.store.as_of import AsOfStore
 from hbmodel.store.checks.reads import check_scans
 from hbmodel.store.checks.rows import NO_FAMILY, check_column, check_get, check_read_columns
-from hbmodel.store.port import BegunPut, PipelinedStore, RepeatingStore, Store, check_and_put_each, read_versions
+from hbmodel.store.port import (
+    BegunPut,
+    PipelinedStore,
+    RepeatingStore,
+    Store,
+    change_and_get,
+    check_and_put_each,
+    read_versions,
+)
 from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan
 from hbmodel.store.wide.folded_writes import FoldedWrites, LatePut
 from hbmodel.store.wide.intervals import EVERY_COLUMN, Interval, within
@@ -290,6 +298,14 @@ class FoldedStore(WrappingStore):
         if wide is None or self._of_all(table, mutations) is None:
             return self._store.check_and_mutate(table, row, column, expected, mutations)
         return self._writes(wide).check_and_mutate(row, column, expected, mutations)
+
+    def change_and_get(
+        self, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
+    ) -> tuple[bool, Sequence[Row | None] | None]:
+        """See `ChangeAndGetStore`. In a table of logical rows the change is made alone."""
+        if self._of_columns(table, [change.column]) is None:
+            return change_and_get(self._store, table, change, columns)
+        return super().change_and_get(table, change, columns)
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
         """See `Store.check_and_mutate_many`."""
