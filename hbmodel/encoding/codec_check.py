@@ -23,7 +23,7 @@ def check_codec(codec: Codec[T], values: Iterable[T]) -> None:
     It checks that the codec compares by value; that its spec is JSON with a name under "codec" that no codec of the
     library has; that every value reads back equal and of the same type, from the raw form and from the part form with
     anything after it; that no part is a prefix of another; that `order`, `raw_order`, `width`, `may_be_empty` and
-    `canonical` are true; and that values and bytes that do not fit raise `EncodingError` and `DecodingError`.
+    `canonical` are correct; and that values and bytes that do not fit raise `EncodingError` and `DecodingError`.
 
     Args:
         codec: the codec.
@@ -90,7 +90,7 @@ def _check_raw(codec: Codec[T], value: T) -> None:
         _broken(codec, "A value has no bytes: say may_be_empty = True.", value)
     _check_same(codec, value, codec.decode(data))
     if codec.encode(codec.decode(data)) != data:
-        _broken(codec, "What is read has other bytes than what was written.", value, data)
+        _broken(codec, "The stored bytes change if a value is read and written again.", value, data)
     _check_same(codec, value, codec.constant(value))
 
 

@@ -197,14 +197,14 @@ def test_tables_that_the_registry_does_not_hold(store: hb.Store) -> None:
 
 def test_salts_of_programs(store: hb.Store) -> None:
     with pytest.raises(
-        SchemaMismatch, match="The salt is defined by a program, which the registry does not contain: use"
+        SchemaMismatch, match="A program defines the salt, and the registry does not contain its code: use"
     ) as caught:
         registered(store, OwnSalt)
     assert (caught.value.table, caught.value.salt) == ("own_salt_r", "half")
     found = registered(store, OwnBucket)
     assert found.decode(hb.row_key(OwnBucket, number=200)).fields == {"number": 200}
     with pytest.raises(
-        RowKeyError, match="The bucket is chosen by a function of a program, which the registry does not contain: use"
+        RowKeyError, match="A function of a program chooses the bucket, and the registry does not contain"
     ):
         found.encode({"number": 200})
 

@@ -299,7 +299,7 @@ def never_empty_column(schema: TableSchema, call: str) -> bytes:
     if column is None and schema.wide_rows is not None and schema.wide_rows.bare:
         raise CapabilityError(
             f"{call}() needs a column that is never empty, and an object that is one cell has no room for a flag: "
-            "put it with add(), or declare its column without a default, and not as one that may be None.",
+            "put it with add(), or declare its column without a default and without None.",
             table=schema.table,
         )
     if column is None and schema.external:
@@ -310,7 +310,7 @@ def never_empty_column(schema: TableSchema, call: str) -> bytes:
         )
     if column is None:
         raise CapabilityError(
-            f"{call}() needs a column that every row has: declare one without a default that may not be None, or "
+            f"{call}() needs a column that every row has: declare one that has no default and is never None, or "
             'declare @hb.model(exists=hb.flag("e")).',
             table=schema.table,
         )

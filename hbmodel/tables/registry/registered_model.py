@@ -248,7 +248,8 @@ def _map(column: str, spec: Spec) -> MapField:
 
 def _own_choice(data: bytes) -> int:
     raise RowKeyError(
-        "The bucket is chosen by a function of a program, which the registry does not contain: use the program's model."
+        "A function of a program chooses the bucket, and the registry does not contain this function: use the "
+        "program's model."
     )
 
 
@@ -276,7 +277,7 @@ def salt_of(table: str, spec: Spec) -> Salt | None:
             salt = JavaHashSalt(spec["buckets"], by=by)
     if salt is None or {**salt.spec, "by": list(by)} != dict(spec):
         raise SchemaMismatch(
-            "The salt is defined by a program, which the registry does not contain: use the program's model.",
+            "A program defines the salt, and the registry does not contain its code: use the program's model.",
             table=table, salt=spec.get("salt"),
         )  # fmt: skip
     return salt

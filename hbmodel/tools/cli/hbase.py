@@ -165,7 +165,7 @@ def _show(status: Status) -> None:
     click.echo(f"zookeeper  127.0.0.1:{status.zookeeper_port}")
     click.echo("pids       " + ", ".join(f"{role} {pid}" for role, pid in status.pids.items()))
     if status.missing:
-        click.echo(f"missing    {', '.join(status.missing)} (start brings them back, logs says why they went)")
+        click.echo(f"missing    {', '.join(status.missing)} (`start` starts them again, `logs` shows why they ended)")
     click.echo(f"directory  {status.directory}")
 
 

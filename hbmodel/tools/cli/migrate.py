@@ -29,7 +29,7 @@ def _options(command: Command) -> Command:
     for option in (
         common_options,
         speed_options,
-        click.option("--offline", is_flag=True, help="In a maintenance window: programs are refused until the cut."),
+        click.option("--offline", is_flag=True, help="In a maintenance window: programs are refused until cutover."),
         click.option(
             "--model",
             "named",
