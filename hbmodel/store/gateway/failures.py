@@ -25,8 +25,8 @@ from hbmodel.store.checks.tables import TABLE_EXISTS
 
 logger = logging.getLogger("hbmodel")
 
-# The gateway passes on the failure of HBase's Java client, often wrapped (RetriesExhausted... around the cause), so a
-# name counts at any place of the stack trace; more specific causes come first.
+# The gateway passes on the failure of HBase's Java client, often wrapped (RetriesExhausted... around the cause). So the
+# names are looked for in the whole stack trace, the more specific ones first.
 _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ("NoSuchColumnFamilyException", FamilyNotFound, NO_FAMILY),
     ("already exists so cannot be added", FamilyExists, "The table already has a column family of that name."),

@@ -18,7 +18,7 @@ class PageSizes:
         cells: cells in the first page of a row, in the second, and so on; the last number is for all pages that follow.
         keys: the same for reads that need only the keys of one row's objects.
         passed: a read of one row backwards first reads the row's keys from the beginning. After this many keys it stops
-            and searches where the row ends.
+            and searches for the end of the row.
         bytes: bytes of a page, roughly, unless one object is larger.
     """
 

@@ -41,8 +41,8 @@ class RowVersionCell:
     timestamp: int
 
     def shown(self, own: bytes) -> Cell:
-        """The cell in which objects of a family show the version. If the version is not in the column `own`, its column
-        is added to the value.
+        """The cell that objects of a family get as the version of their row. If the version is not in the column `own`
+        of the family, the value also contains the column that has the version.
         """
         if self.column == own:
             return self
@@ -50,8 +50,8 @@ class RowVersionCell:
 
 
 def _placed(shown: bytes) -> tuple[bytes, bytes]:
-    """Splits the value in which an object shows a version into column and version. The column is empty if it is the one
-    of the object's family.
+    """Splits the value of a cell that `shown` makes into column and version. The column is empty if it is the column of
+    the object's family.
     """
     if not shown.startswith(_LINK) or len(shown) == LENGTH:
         return b"", shown
@@ -61,7 +61,7 @@ def _placed(shown: bytes) -> tuple[bytes, bytes]:
 
 
 def version_shown(cell: bytes | None) -> bytes | None:
-    """The version alone, given the value of the cell in which an object shows it; None if there is no version."""
+    """The version in the value of a cell that `shown` makes, without the column; None if there is no version."""
     return None if cell is None else _placed(cell)[1] or None
 
 

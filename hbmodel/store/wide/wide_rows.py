@@ -94,8 +94,8 @@ class WideRows:
         columns: the columns of an object, `family:alias`, system columns included. A delete of the whole object names
             all of them, even those that are absent.
         view: the name of the table of logical rows; by default the table's own.
-        row_version: the column under which each object shows the version of its row, which is stored in `ROW_VERSION`.
-            The version is read only with whole objects, or if this column is asked for. None if rows have no version.
+        row_version: the column in which each object gets the version of its row, which is stored in `ROW_VERSION`. The
+            version is read only with whole objects, or if this column is asked for. None if rows have no version.
         kept: the columns that a delete of a whole object leaves unchanged, unless the delete names them.
         more: whether an object may have any number of other columns. If they fill a page, the rest of them is not read
             with the object.

@@ -1,4 +1,4 @@
-"""Searches the place where the columns of a row end, with several reads of a few keys in each round trip."""
+"""Searches for the place where the columns of a row end, with several reads of a few keys in each round trip."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RowEnd:
 
 @frozen
 class EndSearch:
-    """Searches the end of the columns of one row.
+    """Searches for the end of the columns of one row.
 
     Each round trip reads at several places. In the first one, the distances of the places double or grow even faster,
     so that the search is quick wherever the end is. In later rounds, they divide the remaining range evenly. If
@@ -71,7 +71,7 @@ class EndSearch:
         *,
         near_stop: bool = False,
     ) -> RowEnd:
-        """Searches the last objects in some ranges.
+        """Searches for the last objects in some ranges.
 
         Args:
             known: the place of an object in the ranges, or None.
@@ -119,7 +119,7 @@ class EndSearch:
         return name[: self.portions.wide.prefix_end(name)]
 
     def _behind(self, name: bytes) -> bytes | None:
-        """The first place after the object to which a column belongs; None if there is no such place."""
+        """The first place after the object that has this column; None if there is no later place."""
         end = self.portions.wide.prefix_end(name)
         return key_successor(name) if end is None or end == len(name) else prefix_successor(name[:end])
 

@@ -23,7 +23,7 @@ class Portions:
     Attributes:
         sizes: cells in the first page of a row, in the second, and so on.
         page_bytes: bytes of a page, roughly.
-        passed: about how many cells a pass over the keys reads; after that, the end of the row is searched instead.
+        passed: about how many cells a pass over the keys reads; after that, a search finds the end of the row instead.
     """
 
     wide: WideRows

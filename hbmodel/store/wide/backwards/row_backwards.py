@@ -25,7 +25,7 @@ _GROWTH = 64
 """The factor by which a portion grows after an empty one."""
 
 _EMPTY = 2
-"""After this many empty portions, the end of the columns is searched."""
+"""After this many empty portions, a search finds the end of the columns."""
 
 _DENSER = 3
 """How many guesses for one portion may turn out to be too long. After that, the beginning of the portion is found by
@@ -175,7 +175,7 @@ class RowBackwards:
         """The objects in some ranges, portion by portion.
 
         A pass over the keys finds the places where the portions begin. If there are many keys, the pass is cut short,
-        and the end of the objects is searched.
+        and a search finds the end of the objects.
         """
         passed = self._pass(before)
         if not passed.left:
@@ -217,8 +217,8 @@ class RowBackwards:
             yield from self._after_nothing()
 
     def _after_nothing(self) -> Generator[Sequence[ObjectRow], None, None]:
-        """Called after several empty portions; searches the end of the columns. If no object was found yet, reads a few
-        keys first, and if there are no other keys, yields all objects instead.
+        """Called after several empty portions; searches for the end of the columns. If no object was found yet, reads a
+        few keys first, and if there are no other keys, yields all objects instead.
         """
         last: bytes | None = None
         if not self._found:
