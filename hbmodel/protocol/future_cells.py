@@ -225,9 +225,9 @@ def error_if_hidden(
 
 
 def _newest_ahead(schema: TableSchema, row: Row, columns: Collection[bytes]) -> Protocol[tuple[int, int | None]]:
-    """The newest timestamp in some columns of a row, counters excluded, and the server's time if that time is lower.
+    """The newest timestamp in some columns of a row, counters excluded, and the server's time.
 
-    If the server's time is not lower, the second value is None. If there is no such cell, the first value is -1.
+    The timestamp is -1 if the row has no cell in these columns. The time is None unless it is lower than the timestamp.
     """
     newest = max(
         (row.columns[column].timestamp for column in columns if column not in schema.counter_columns), default=-1

@@ -107,7 +107,7 @@ def read_stamped(
         for row, read in zip(tuple(overtaken), rows_read, strict=True):
             cell = None if read is None else read.columns.get(stamp)
             if read is None or cell is None:
-                continue  # hidden by a delete that came later
+                continue  # a later delete has hidden the stamp
             system = {
                 column: cell.value for column, cell in read.columns.items() if column.startswith(schema.stamp_prefix)
             }

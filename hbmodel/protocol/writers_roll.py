@@ -14,7 +14,7 @@ The following rules are easy to get wrong, and writes are lost if one of them is
 - An id is used once. A program whose line is gone continues under another id.
 - A line names the oldest state on which a call in progress relies. The line is put again when that call is answered.
 - A call whose outcome is unknown is listed in the line, once the line names a later state than the one that the call
-  relies on, for as long as the call may still land.
+  relies on, for as long as the call may still take effect.
 - A line is put at rest, or deleted, only when no call is in progress and no more calls can begin.
 
 The idea comes from F1, where each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change in
@@ -80,11 +80,11 @@ NOTHING = Revisions()
 
 @frozen
 class LateCalls:
-    """Calls whose outcome is unknown, and that may still land.
+    """Calls whose outcome is unknown, and that may still take effect.
 
     Attributes:
         revisions: the revisions of the state under which the calls were sent.
-        left: for how long they may still land, in ms from the time of the line.
+        left: for how long they may still take effect, in ms from the time of the line.
     """
 
     revisions: Revisions
@@ -159,7 +159,7 @@ class RollLine:
             return None
 
     def ends(self, stamp: int, skew: int) -> int:
-        """The last time, by the server's clock in ms, at which a call that the line stands for may land."""
+        """The last time, by the server's clock in ms, at which a call that the line stands for may take effect."""
         return stamp + self.lease + self.longest_call + skew
 
     def waits_until(self, stamp: int, skew: int, cell: str | None = None, revision: int = UNKNOWN) -> int | None:

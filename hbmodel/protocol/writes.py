@@ -46,8 +46,8 @@ class PutObject:
         return evolve(self, cells={**earlier.cells, **self.cells})
 
     def moved_to(self, row: bytes) -> PutObject:
-        """The same put in another bucket of a random salt: its byte is the first of the row key and the last of
-        every entry.
+        """The same put in another bucket of a random salt. The byte of the bucket is the first byte of the row key and
+        the last byte of each entry's key.
         """
         return evolve(
             self,

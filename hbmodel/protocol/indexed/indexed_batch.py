@@ -49,7 +49,7 @@ class BatchPlan:
 
     @property
     def before_rows(self) -> Mapping[str, Sequence[Put]]:
-        """All puts that must land before the rows: entries and marks, by index table."""
+        """All puts that must take effect before the rows are put: entries and marks, by index table."""
         if not self.marks:
             return self.entries
         return by_table(chain(((table, put) for table, puts in self.entries.items() for put in puts), self.marks))

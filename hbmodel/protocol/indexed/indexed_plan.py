@@ -241,9 +241,9 @@ class IndexedRowPlanner:
         """Marks the entries to delete, and the entries in `own`, as unverified, so that no query uses them instead of
         the row.
 
-        Rows of immutable models are put without reading the old row. A put at the same timestamp as a delete may win,
-        and its entry must then be unverified: the mark is one millisecond above both. Marks do not expire with their
-        entries.
+        Rows of immutable models are put without reading the old row. If a put has the same timestamp as a delete, the
+        put may win, and its entry must then be unverified. So the mark of a delete is one millisecond above that
+        timestamp. Marks do not expire with their entries.
         """
         if not self.covering:
             return []

@@ -126,8 +126,7 @@ def _with_versions(
     """
     schema = planner.schema
     if not (planner.adopting and planner.checks) or family_life(schema) is None:
-        # Only a row that expires with its family is put again as a whole, and may lack a cell that every such put
-        # changes.
+        # Only a row that expires with its family needs such a cell, because an update puts it again as a whole.
         return rows
     indexer = RowIndexer(schema, (), adopting=True)
     puts: list[Put] = []
@@ -235,7 +234,7 @@ def finish(verifications: Sequence[tuple[str, Put]], stale: Sequence[tuple[str, 
 
 
 def _put_first(plan: BatchPlan) -> Protocol[None]:
-    """The puts that must land before the rows."""
+    """The puts that must take effect before the rows are put."""
     if first := plan.before_rows:
         yield Together([PutRows(name, puts) for name, puts in first.items()])
 
@@ -300,8 +299,8 @@ def insert_indexed(
     read.
 
     An insert that loses keeps its entries, which are orphans until repair. If the insert was refused because an earlier
-    attempt of the same call was applied, it finds its nonce in the version cell. Returns the only outcome, which was
-    acknowledged before. Raises `RowExists` if the key is not free.
+    attempt of the same call was applied, it finds its nonce in the version cell. Returns its outcome, which is
+    acknowledged by then, as the only item of a list. Raises `RowExists` if the key is not free.
 
     Args:
         placed: receives the outcome as soon as the row is put; the remaining steps concern only its entries.

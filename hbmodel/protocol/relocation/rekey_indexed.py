@@ -229,7 +229,7 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
         assert plan.put is not None
         marked = evolve(plan.put, cells={**plan.put.cells, self.schema.move_column: mark.value})
         if plan.entries:
-            yield put_entries(plan.entries)  # they stay unverified: the object leaves
+            yield put_entries(plan.entries)  # they are not verified, because the object will leave this row
         return (yield from self._changed(evolve(plan, put=marked), old))
 
     def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:

@@ -269,8 +269,8 @@ class UnindexedMover(RowMover):
         return applied
 
     def _masks(self, row: Row) -> Protocol[list[Delete]]:
-        """The deletes of cells of an old row that may be ahead of the server's clock; raises `ClockError` for a cell
-        that is too far ahead.
+        """The deletes of those cells of an old row whose timestamps may be ahead of the server's clock. Raises
+        `ClockError` for a cell that is too far ahead.
         """
         cells = {
             column: cell for column, cell in row.columns.items() if not column.startswith(self.schema.stamp_prefix)

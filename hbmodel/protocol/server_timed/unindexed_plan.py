@@ -225,8 +225,8 @@ class UnindexedRowPlanner:
     # --- planning -----------------------------------------------------------------------------------------------------
 
     def puts_of_objects(self, writes: Iterable[RowWrite]) -> list[Put] | None:
-        """The puts of the writes if all put whole objects, read no rows and delete no cells; otherwise None: they
-        need plans.
+        """The puts of the writes if all put whole objects, read no rows and delete no cells. Otherwise None, because
+        the writes need plans.
         """
         if (self.gone and not self.schema.immutable) or not self.schema.blind_puts:
             return None
@@ -321,8 +321,8 @@ class UnindexedRowPlanner:
         return UnindexedRowPlan(Outcome("put", write.row), put, deletes, nulls, bare=self.bare)
 
     def without_gone(self, cells: Mapping[bytes, bytes]) -> tuple[Mapping[bytes, bytes], Sequence[bytes]]:
-        """The cells to put, and the columns to delete, whose None is stored as the absence of the cell. A row of an
-        immutable model has no older cells to delete.
+        """The cells to put, and the columns to delete because their None is stored as the absence of the cell. A row of
+        an immutable model has no older cells to delete.
         """
         if not self.gone:
             return cells, ()

@@ -55,7 +55,7 @@ def answering(schema: TableSchema, index: Index, written: Sequence[Index]) -> Se
     unique index puts these entries again.
 
     Args:
-        written: all indexes that writes keep, each with its live table.
+        written: all indexes that writes maintain, each with its live table.
     """
     return [
         evolve(other, unique=False) for other in written if other.name != index.name and other.name in schema.covering

@@ -162,7 +162,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
         )
 
     def entries_again(self, old: OldRow, version: bytes, timestamp: int) -> list[tuple[str, Put]]:
-        """The entries to put again before a change that raises the version of a row, but no value that an index has.
+        """The entries to put again before a change that raises the version of a row, but changes no value in an index.
 
         A query uses a verified entry instead of its row and, if the entry has every column, takes the version from it.
         So an entry must not stay verified with the previous version. Claims of unique values are derived from the

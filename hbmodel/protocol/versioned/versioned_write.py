@@ -76,8 +76,8 @@ def write_rounds(
 
 
 def insert_versioned(planner: VersionedRowPlanner, write: RowWrite, sent: SentChanges) -> Protocol[list[Outcome]]:
-    """Puts an object of a versioned model if its key is free; returns the one outcome, which it has acknowledged.
-    Raises `RowExists`.
+    """Puts an object of a versioned model if its key is free. Returns its outcome, which is acknowledged by then, as
+    the only item of a list. Raises `RowExists` if the key is not free.
     """
     (outcome,) = outcomes = yield from write_versioned_batch(planner, [write], sent, insert=True)
     if outcome.error is not None:
@@ -171,7 +171,8 @@ class WrittenRows:
         writes of its commit.
 
         Without the check, another commit could put all objects of the row before this commit changes the others: then
-        each of the two commits would win in part. A local transaction has read the version of the row again instead.
+        each of the two commits would be carried out in part. A local transaction has read the version of the row again
+        instead.
         """
         together = plan.outcome.key in self.planner.together
         return together and self.planner.pinned is None and not isinstance(plan.outcome.error, RowMoved)
