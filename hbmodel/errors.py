@@ -91,8 +91,8 @@ class HbmodelError(Exception):
         message: the fixed sentence. A later version may change it.
         details: the named details; each is also an attribute of the error. A detail that this error does not have, but
             other errors have, is None. Any other name raises `AttributeError`, so that a misspelled name is noticed.
-        failures: the outcomes of all calls, if a commit of several calls had all of them refused with errors of this
-            class, and certainly carried none out. The other details are then taken from the first error.
+        failures: the outcomes of all calls, if all calls of a commit were refused with errors of this class, and
+            certainly none of them was carried out. The other details are then taken from the first error.
     """
 
     code: ClassVar[str] = "hbmodel-error"
@@ -193,8 +193,8 @@ class IdsExhausted(HbmodelError):
 
 
 class ComputedFieldError(HbmodelError, ValueError):
-    """The function of a computed field raised for the values of a row. The error says where, and contains none of
-    the values.
+    """The function of a computed field raised an exception for the values of a row. The error names the place, and
+    contains none of the values.
     """
 
     code = "computed-field-error"
@@ -392,8 +392,8 @@ class PartialWrite(HbmodelError):
         pending: the objects (or keys) that were not written, in order; the session still holds them, and `commit()`
             finishes them.
         failures: the outcomes of calls that were refused (such as `RowNotFound`); they are not pending.
-        deleted: of `query.delete()`: how many objects were certainly deleted.
-        position: of `session.bulk_add()`: how many objects, counted from the start, were certainly written.
+        deleted: for `query.delete()`, how many objects were certainly deleted.
+        position: for `session.bulk_add()`, how many objects, counted from the start, were certainly written.
         key: the row key of the first object that failed, or else of the first pending one.
         reason: why it failed, or why the commit stopped.
     """

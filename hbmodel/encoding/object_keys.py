@@ -153,7 +153,7 @@ class ObjectKeyForm:
         """The smallest qualifier of an object that is not below a bound. None if no row can have such a qualifier."""
         qualifier = self.kind + bound
         end = None if prefix_end is None else prefix_end(qualifier)
-        if end is not None and end < len(qualifier):  # after an object: no other object begins with its prefix
+        if end is not None and end < len(qualifier):  # no other object begins with this prefix
             return prefix_successor(qualifier[:end])
         return qualifier or FIRST_QUALIFIER
 

@@ -1,7 +1,7 @@
-"""Objects whose map columns nobody has read: which of them may be written without losing entries.
+"""Decides which objects without the entries of their map columns may be written without losing entries.
 
-An object that was read without a map column may be put into its own row again, which leaves the entries there as they
-are. An object that a program constructs is another one: its row would not have the entries.
+An object that was read without a map column may be put into its own row again, because the put leaves the entries in
+the row. An object that a program constructs without the entries must not be put, because a new row would lack them.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from hbmodel.mapping.map_columns import NotLoaded, Taken
 from hbmodel.mapping.schema import TableSchema
 
 _CONSTRUCTED: Final = "_hbmodel_constructed_without_entries"
-"""In the dictionary of an object whose constructor was given `NotLoaded`."""
+"""The key of a mark in the dictionary of an object whose constructor was given `NotLoaded`."""
 
 
 def note_missing_entries(obj: object, _: object, entries: object) -> None:
-    """Notes that a constructor was given `NotLoaded`; for a map column of a model, as an attrs validator."""
+    """Marks an object whose constructor was given `NotLoaded`. This is the attrs validator of map columns."""
     if entries is NotLoaded:
         vars(obj)[_CONSTRUCTED] = True
 
 
 def of_the_same_row(obj: object) -> None:
-    """Says of a copy that it belongs to the row of the object that was read."""
+    """Removes the mark from a copy that belongs to the row of an object that was read."""
     vars(obj).pop(_CONSTRUCTED, None)
 
 
 def is_constructed(obj: object) -> bool:
-    """Whether the object is not one that was read, and lacks entries."""
+    """Whether the object was constructed by a program and lacks entries."""
     return _CONSTRUCTED in vars(obj)
 
 
@@ -47,7 +47,9 @@ def with_known_entries(schema: TableSchema, take: Callable[[Any], Taken]) -> Cal
 
 
 def check_loaded(schema: TableSchema, obj: object) -> None:
-    """Raises `SessionError` for an object that lacks the entries of a map column; for puts into new rows."""
+    """Raises `SessionError` for an object that lacks the entries of a map column. This is the check for puts into new
+    rows.
+    """
     for map_field in schema.maps:
         if getattr(obj, map_field.name) is NotLoaded:
             _refuse(schema, map_field.name)

@@ -144,8 +144,8 @@ class Field:
 
     @property
     def empty_is_missing(self) -> bool:
-        """Whether an empty cell counts as missing. No value is an empty cell, but a program whose model lacks the
-        column writes one when it writes a whole row.
+        """Whether an empty cell counts as missing. No value is stored as an empty cell. But a program whose model lacks
+        the column writes an empty cell when it writes a whole row.
         """
         return not self.nullable and not self.strict and (self.escaped or not self.codec.may_be_empty)
 

@@ -1,4 +1,4 @@
-"""A schema with the column families of newer programs, which deletes and moves of rows must not leave out."""
+"""A schema with the column families of newer programs too, so that deletes and moves of rows include these families."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hbmodel.mapping.schema import TableSchema
 class WiderSchema(TableSchema):
     """The schema of a model that lacks columns of newer programs in other families.
 
-    A delete takes all cells of the object's row in these families too, and a move takes them along. Otherwise a deleted
-    value would appear again in the next object with this key.
+    A delete also removes the cells of the object's row in these families, and a move also moves them. Otherwise the
+    value of a deleted object would appear again in the next object with the same key.
 
     Attributes:
         every_family: the families of the model and of the newer programs, sorted.
@@ -31,8 +31,8 @@ class WiderSchema(TableSchema):
 
 
 def with_families(schema: TableSchema, families: Set[bytes]) -> TableSchema:
-    """The schema with these families too; the schema itself if it has them. It is made once, and with it the code that
-    is generated for it.
+    """The schema with these families too; the schema itself if it has them already. It is made once, so the code that
+    is generated for it is also made once.
     """
     every_family = tuple(sorted({*schema.family_names, *families}))
     if every_family == schema.family_names:

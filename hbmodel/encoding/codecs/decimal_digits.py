@@ -13,7 +13,7 @@ def finite_digits(value: Decimal) -> tuple[int, tuple[int, ...], int]:
     """The sign (1 if negative), the digits and the exponent of a number.
 
     Raises:
-        EncodingError: the value is no finite decimal number.
+        EncodingError: the value is not a finite decimal number.
     """
     if not isinstance(value, Decimal):
         raise wrong_type(Decimal, value)
@@ -27,7 +27,7 @@ def stripped_digits(value: Decimal) -> tuple[int, str]:
     """The sign and the digits of a number without zeros at the end; zero has no digits.
 
     Raises:
-        EncodingError: the value is no finite decimal number.
+        EncodingError: the value is not a finite decimal number.
     """
     sign, digits, _ = finite_digits(value)
     return sign, "".join(map(str, digits)).rstrip("0")

@@ -115,7 +115,8 @@ class EnumOf(Codec[E]):
         return self._member(value), end
 
     def part_end(self, data: bytes, start: int) -> int:
-        # not by the member: the object of a wide row that holds an unknown one would be left out, and not be an error
+        # The end does not depend on the member. Otherwise an unknown member would hide an object of a wide row, and a
+        # read would not report it.
         return self.codec.part_end(data, start)
 
     def check_row_key(self, *, nullable: bool, last: bool) -> None:

@@ -286,7 +286,7 @@ def flag(alias: str | bytes, value: bytes = FLAG) -> FlagSpec:
 
     Args:
         alias: the column qualifier; in an external table it may be bytes.
-        value: the value that puts store in the cell. It can only be given for an external table, and should be the
+        value: the value that a put writes into the cell. It can only be given for an external table, and should be the
             value that the other programs put, such as `x` in Phoenix's cell `_0`. A row exists if it has this cell,
             whatever the value.
     """

@@ -143,8 +143,7 @@ def model(
 
 
 if not TYPE_CHECKING:
-    # The table is required. With a default, the function itself can raise an error that shows how to write the
-    # decorator.
+    # The table is required. The default lets the function itself raise an error that shows how to write the decorator.
     model.__kwdefaults__ = {**model.__kwdefaults__, "table": _NO_TABLE}
 
 

@@ -35,7 +35,8 @@ class Slices:
         ranges: the number of column ranges in a slice.
         scans: the number of scans until the first item, over all buckets.
         turns: how many times the query waits for scans.
-        end_searched: whether the rows are read backwards, so that more scans search where a row of many columns ends.
+        end_searched: whether the rows are read backwards, so that more scans search for the end of a row of many
+            columns.
     """
 
     rows: str

@@ -58,13 +58,13 @@ def misfit(index: Index | None, predicates: Sequence[Predicate]) -> str | None:
 
 
 def implied(condition: Predicate, predicates: Sequence[Predicate]) -> bool:
-    """Whether predicates that must all hold imply a condition. False does not mean that they do not: only simple cases
-    are recognised.
+    """Whether predicates that must all hold imply a condition. Only simple cases are recognised, so False does not mean
+    that the condition is not implied.
 
-    They do if the condition is one of the predicates. If the condition is an `|`, it is enough that they imply one of
-    its parts. If one of the predicates is an `|`, it is enough that each of its parts implies the condition. If the
-    condition is on a single field, it is enough that the predicates on this field allow only values that satisfy the
-    condition.
+    The condition is implied if it is one of the predicates. If the condition is an `|`, it is enough that the
+    predicates imply one of its parts. If one of the predicates is an `|`, it is enough that each of its parts implies
+    the condition. If the condition is on a single field, it is enough that the predicates on this field allow only
+    values that satisfy the condition.
     """
     said = condition.canonical()
     if any(predicate.canonical() == said for predicate in predicates):

@@ -293,8 +293,8 @@ class _Field:
         return [Segment(start, stop, (True,))] if stop is None or start < stop else []
 
     def _outermost(self, start: bytes, stop: bytes | None) -> tuple[bytes, bytes | None]:
-        """If a segment of a nullable field contains the last value on the side where None is not, extends it to the end
-        of all keys on that side, so that neighbouring segments meet.
+        """If a segment of a nullable field contains the value that is farthest from None, extends the segment to the
+        end of all keys on that side, so that neighbouring segments meet.
         """
         key_field = self.layout.fields[self.at]
         if key_field.nullable and key_field.desc:

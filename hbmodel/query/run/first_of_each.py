@@ -250,7 +250,7 @@ def _first(
     started: Started,
     errors: list[RowError] | None,
 ) -> Found | None:
-    """The first item in some buckets of the primary table, whose first scans were started before."""
+    """The first item in some buckets of the primary table. The first scan of each bucket is already started."""
     plan = executor.plan
     if errors is None and executor.scans_exactly and len(buckets) == 1 and len(buckets[0].ranges) == 1:
         # Usually one scan of one range has the item, and reading it directly is faster than the general case.

@@ -38,7 +38,7 @@ def objects_with_names(names: Names, objs: Iterable[Any], ahead: int = AT_ONCE) 
         for group in models.values():
             look_up(names, schema_of_object(group[0]), group, getattr)
         yield from chunk
-        if error is not None:  # of the caller's iterator, after the objects that it has yielded
+        if error is not None:  # the error of the caller's iterator comes after the objects that it has yielded
             raise error
 
 
@@ -66,8 +66,9 @@ def look_up_keys(names: Names, schema: TableSchema, keys: Sequence[Key]) -> None
 
 
 def look_up(names: Names, schema: TableSchema, items: Sequence[Any], value_in: Callable[[Any, str], Any]) -> None:
-    """Looks up the names in items, so that they are cached. Names without an id are left to the call that writes them,
-    and values that are no names to the encoding, which names their field in its error.
+    """Looks up the names in items, so that they are cached. Names without an id stay unknown here: the call that writes
+    them assigns an id. Values that are not names are skipped here, because their encoding raises an error that names
+    the field.
 
     Args:
         value_in: returns the value of a field in an item, given the field's name.

@@ -180,7 +180,7 @@ def _perhaps_salted(keys: Sequence[bytes]) -> str | None:
         unrelated = all(2 * len(each) > len(union) for each in behind.values())
         if even and not unrelated:
             return None  # a longer prefix would only contain more bytes of the following part
-        # In a random key, the following bytes have the same variety of values as the beginning.
+        # In a random key, the bytes after the prefix have the same variety of values as the prefix.
         other = 2 * len(union & counts.keys()) < len(union | counts.keys())
         if even and unrelated and other:
             return (

@@ -72,7 +72,8 @@ class RowJudge:
 
     Attributes:
         has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.
-        others: for each other registered model of the table, whether a column belongs to it, and needs no declaration.
+        others: for each other registered model of the table, a function that tells whether a column belongs to that
+            model. Such columns need no declaration.
     """
 
     store: Store
@@ -242,7 +243,9 @@ class RowJudge:
                 self.collected.add_column("undeclared", column, key=row, found=cell.value)
 
     def _is_of_others(self, column: bytes) -> bool:
-        """Whether a cell belongs to another model. No cell does that has the prefix of an object that shares a row."""
+        """Whether a cell belongs to another model. If objects share rows, a cell with the prefix of an object belongs
+        to this model.
+        """
         return self.schema.wide is None and any(test(column) for test in self.others)
 
     def _value(self, row: bytes, f: Field, data: bytes) -> bool:

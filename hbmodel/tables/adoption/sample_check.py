@@ -29,7 +29,8 @@ def judge_sample(
 
     Args:
         has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.
-        others: for each other registered model of the table, whether a column belongs to it, and needs no declaration.
+        others: for each other registered model of the table, a function that tells whether a column belongs to that
+            model. Such columns need no declaration.
     """
     judge = RowJudge(store, schema, has_system_cells, others)
     with numbers_as_names():

@@ -27,8 +27,8 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
     Tables that no longer exist are skipped, so the call can be repeated after a crash. Namespaces and the registry
     table remain, and so do the tables of `external` models, which belong to other programs. Programs that still use the
     tables get `TableNotFound`. But if the tables are created again before the lease of such a program ends (see
-    `Session`; a minute by default), the program continues to write by the registry entry that was dropped, and its
-    writes may be lost. So stop such programs, or wait for one lease, before `create_tables`.
+    `Session`; a minute by default), the program still writes as the dropped registry entry says, and its writes may be
+    lost. So stop such programs, or wait for one lease, before `create_tables`.
 
     Args:
         store: the store that holds the tables.

@@ -170,8 +170,8 @@ def _column_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[
 
 
 def moved_columns(schema: TableSchema, layout: Mapping[str, Any]) -> list[MovedColumn]:
-    """The fields whose values are stored in another column, which the model does not declare: those that say so with
-    `renamed_from=`, and those with the name and the codec of a registered column.
+    """The fields whose values are stored in another column, which the model does not declare: those whose
+    `renamed_from=` names the field of that column, and those with the name and the codec of a registered column.
 
     A registered column with another codec was probably replaced on purpose. The layout of an external table was
     declared here, and may be corrected.
@@ -349,7 +349,7 @@ def match_indexes(schema: TableSchema, registration: Registration) -> MatchedInd
 def _taken(
     schema: TableSchema, registration: Registration, states: Mapping[str, IndexState]
 ) -> Iterator[tuple[str, IndexState]]:
-    """The declared names that might refer to two indexes, each with the index to which it does not refer."""
+    """The declared names that another registered index has or had, each with that index."""
     names = {state.cell: {state.name, *state.earlier_names} for state in registration.indexes.values() if state.tables}
     for name, state in states.items():
         if renamed_index(schema.indexes[name], state) is not None:

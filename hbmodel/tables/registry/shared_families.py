@@ -56,7 +56,9 @@ class FamilyUse:
         )
 
     def owns(self, column: bytes) -> bool:
-        """Whether a cell of the column is a column or flag of the model, or begins as cells of its objects do."""
+        """Whether the column is a column or the flag of the model. For a wide model, whether the qualifier begins with
+        the model's kind.
+        """
         if not self.wide:
             return column in self.columns
         return any(column.startswith(family + b":" + self.kind) for family in self.families)
@@ -67,8 +69,9 @@ class FamilyUse:
         A delete of an object removes all cells of its row in its model's families, except in external models. A wide
         model reads all qualifiers that begin with its kind. So each cell belongs to one model if both models have
         kinds, and neither kind begins with the other. The same holds if both models are external, one of them has a
-        kind, and no column of the other begins with it. hbmodel adds cells to the other's rows for a while, namely the
-        time of expiry of a row with a TTL, and stamps; these must not begin with the kind either.
+        kind, and no column of the other begins with it. hbmodel also puts cells of its own into rows of the other model
+        for a while: stamps, and the time of expiry of a row with a TTL. The qualifiers of these cells must not begin
+        with the kind either.
         """
         common = sorted(self.families & other.families)
         if self.kind and other.kind:

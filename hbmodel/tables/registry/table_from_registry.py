@@ -54,8 +54,8 @@ class StoredKey:
             value is the beginning of the time bucket.
         bucket: the salt bucket, or None if the table is not salted.
         primary_bucket: the salt bucket of the row, at the end of an index entry's key, or None.
-        rest: bytes that are no complete field, such as the end of a region's bound, or the alias after the key fields
-            in a qualifier.
+        rest: bytes that are not a complete field, such as the end of a region's bound, or the alias after the key
+            fields in a qualifier.
     """
 
     fields: Mapping[str, Any]

@@ -239,7 +239,7 @@ def _unmapped_columns(
             moved_places = {each.declared for each in moved_columns(schema, entry.layout)}
             for each in lacking_columns(store, schema, unmapped.rows, entry):
                 column = each.column.decode("latin-1")
-                if each.unreadable and column in moved_places:  # which is a difference of its own
+                if each.unreadable and column in moved_places:  # `moved_columns` reports it
                     continue
                 live = f"missing in {each.missing} of {each.objects} sampled rows"
                 effect: Effect = "refused" if each.unreadable else "left"

@@ -122,7 +122,7 @@ def compare_entry(
 
 
 def _replaces(schema: TableSchema, name: str, known: Mapping[str, Any]) -> str | None:
-    """What to know about a new column, if the registry has its field in another column that the model lacks."""
+    """A remark about a new column, if the registry has its field in another column that the model lacks."""
     for column, spec in known.items():
         if spec["name"] == name and column not in schema.layout_spec["columns"]:
             return f"{_REPLACES} {column}"
@@ -149,7 +149,7 @@ def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Differe
 
 
 def conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]) -> Iterator[Difference]:
-    """Differences for what a model shares with another model, and that only one of them may have."""
+    """The difference for a family, an index name or a table that two models must not share, if there is one."""
     if catalog.table not in existing:
         return
     try:

@@ -112,7 +112,7 @@ class _Gone:
 
     @classmethod
     def of(cls, schema: TableSchema, change: MemberChange) -> _Gone:
-        """Of a member that `member_changes` names."""
+        """The member of a change that `member_changes` returns."""
         at = int(change.place.removeprefix("key ")) if change.place.startswith("key ") else None
         maps = {map_field.column: map_field.value for map_field in schema.maps}
         column = change.place.encode("latin-1")
@@ -144,7 +144,7 @@ class _Gone:
                 continue
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is the member's, or the value of a combination of flags that contains the member."""
+        """Whether a value is that of the member, or of a combination of flags that contains the member."""
         if self.flag and value is not None and self.member:
             return bool(value & self.member == self.member)
         return bool(value == self.member)
