@@ -177,7 +177,7 @@ class GatewayStore(GatewayClient):
         """Writes rows; see `Store.put`. Long lists are split into calls of at most 1,000 rows and about 1 MiB."""
         size = check_puts(table, puts)
         if puts:
-            self._write(table, self._put_requests(self._name(table), puts, size), _timed(puts))
+            self._carry_out(table, Exchange(self._put_requests(self._name(table), puts, size)), _timed(puts))
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
         """Begins a put; see `PipelinedStore.begin_put`.
