@@ -10,6 +10,7 @@ from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import LONGEST_CALL
 from hbmodel.protocol.relocation.migration import DONE, phase_of
+from hbmodel.session.names_of_rows import NamedRows, SessionNames
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
 from hbmodel.store.wide.folded import folded
@@ -31,6 +32,7 @@ class Bindings:
     """Bindings and views, by model.
 
     Args:
+        names: the names and ids of the dictionaries of models.
         pages: how much of a wide row is read at once.
         longest_call: the longest duration of a call to the store, in seconds.
     """
@@ -40,10 +42,12 @@ class Bindings:
         store: Store,
         registry: Registry,
         cache: BindingCache,
+        names: SessionNames,
         pages: PageSizes = PAGE_SIZES,
         longest_call: float = LONGEST_CALL / 1000,
     ) -> None:
         self._store, self._registry, self._cache, self._pages = store, registry, cache, pages
+        self._names = names
         self._bindings: dict[TableSchema, Binding] = {}
         self._views: dict[TableSchema, Store] = {}
         self._written: set[TableSchema | None] = set()
@@ -94,11 +98,12 @@ class Bindings:
 
     def view(self, schema: TableSchema) -> Store:
         """The view of the store for a model, in which each object is a row."""
-        if schema.wide_rows is None:
+        if schema.wide_rows is None and not schema.dictionaries:
             return self._store
         view = self._views.get(schema)
         if view is None:
-            view = self._views[schema] = folded(self._store, schema.wide_rows, self._pages)
+            named = NamedRows(self._store, schema, self._names, self._pages) if schema.dictionaries else None
+            view = self._views[schema] = named or folded(self._store, schema.wide_rows, self._pages)
         return view
 
     def writing(self, *schemas: TableSchema, counts: bool = False) -> AbstractContextManager[object]:

@@ -42,6 +42,7 @@ from hbmodel.session.commit.migration_routing import MigrationRouting
 from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.session.get_many import known_rows
+from hbmodel.session.names_of_rows import SessionNames
 from hbmodel.session.options import check_seconds
 from hbmodel.session.other_names import NAMED_ELSEWHERE
 from hbmodel.session.queries.cell_versions import CellVersion, asks_as_of, get_as_of, versions_of
@@ -51,7 +52,6 @@ from hbmodel.session.queries.two_table_queries import TwoTableQueries
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.port import Store, check_store
-from hbmodel.tables.ids.names import Names
 from hbmodel.tables.registry.registration import LEASE, Binding
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 from hbmodel.tables.roll.binding_cache import BindingCache
@@ -118,7 +118,8 @@ class Session:
         self._registry = Registry(store, registry)
         shared = self._cache = BindingCache(lease) if cache is None else cache
         self._sizes, self._leaves = sizes, cache is None
-        known = Bindings(store, self._registry, self._cache, sizes.pages, longest_call)
+        self._names = SessionNames(store, registry=registry, cache=shared.names)
+        known = Bindings(store, self._registry, self._cache, self._names, sizes.pages, longest_call)
         self._bind, self._bind_to_write, self._view, self._writing = (
             known.bind,
             known.bind_to_write,
@@ -138,7 +139,6 @@ class Session:
         self._work = UnitOfWork(
             store, self._view, self._bind_to_write, self._clock, self._writing, atomic_rows=atomic_rows, sizes=sizes
         )
-        self._names = Names(store, registry=registry, cache=shared.names)
         self._guard = Guard(self._names)
         self._runner = DictionaryQueryRunner(
             self._view, self._planning_binding, self._seal, self._guard, shared.lease, self._names, self._work, sizes

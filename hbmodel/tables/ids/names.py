@@ -108,6 +108,29 @@ class Names:
                     self._cache.keep(dictionary, name, ids[name])
         return ids
 
+    def find_names(self, dictionary: Dictionary, numbers: Iterable[int]) -> Mapping[int, str]:
+        """The names of the ids that have a name, looked up in as few calls as possible."""
+        names: dict[int, str] = {}
+        missing: list[int] = []
+        _dictionary(dictionary)
+        for number in dict.fromkeys(numbers):
+            known = self._cache.name_of(dictionary, number)
+            if known is None:
+                missing.append(number)
+            else:
+                names[number] = known
+        tables = all_tables_of(dictionary)
+        for at in range(0, len(missing), AT_ONCE):
+            self._check(dictionary)
+            chunk = missing[at : at + AT_ONCE]
+            keys = [tables.ids.encode(number) for number in chunk]
+            rows = self._store.get(tables.id_table, keys, [tables.name_column])
+            for number, row in zip(chunk, rows, strict=True):
+                if row is not None:
+                    names[number] = dictionary.read(row.columns[tables.name_column].value)
+                    self._cache.keep_name(dictionary, number, names[number])
+        return names
+
     def claim(self, dictionary: Dictionary, name: str) -> int:
         """The id of a name. If the name has none, an id is assigned.
 
