@@ -56,11 +56,20 @@ def test_the_tables_that_the_registry_knows_are_listed(url: str) -> None:
         "left-cli  no      c",
     ]
     assert [json.loads(line) for line in run(url, "list", "--json").stdout.splitlines()] == [
-        {"table": "kept-cli", "exists": True, "models": ["c k"]},
-        {"table": "left-cli", "exists": False, "models": ["c"]},
+        {"table": "kept-cli", "exists": True, "models": ["c k"], "damaged": []},
+        {"table": "left-cli", "exists": False, "models": ["c"], "damaged": []},
     ]
     assert run(url, "list", "--registry", "other").stdout.splitlines() == ["table  exists  models"]
     assert run(url, "list", "--registry", "other", "--json").stdout == ""
+
+
+def test_a_damaged_entry_is_marked(url: str) -> None:
+    with hb.connect(url) as store:
+        store.put("hbmodel", [Put(b"kept-cli\0c\0k", {b"m:layout": b"{}"})])
+    assert run(url, "list").stdout.splitlines()[1] == "kept-cli  yes     c k (damaged)"
+    assert json.loads(run(url, "list", "--json").stdout.splitlines()[0])["damaged"] == ["c k"]
+    assert run(url, "forget", "kept-cli", "--existing", "--yes").exit_code == 0
+    assert run(url, "list").stdout.splitlines()[1:] == ["left-cli  no      c"]
 
 
 def test_it_asks_before_it_forgets(url: str) -> None:

@@ -133,6 +133,11 @@ class IndexReport:
         return not self.missing and not self.refused and not self.unclaimed
 
     @property
+    def mended(self) -> bool:
+        """Whether the index is sound, or everything that rows lacked was put."""
+        return self.missing <= self.put and self.unclaimed <= self.claimed and not self.refused
+
+    @property
     def drift(self) -> float:
         """The number of missing and stale entries, divided by the number of checked rows and entries."""
         looked = self.rows + self.entries
@@ -150,8 +155,9 @@ class IndexReport:
 
     def __str__(self) -> str:
         part = " (a sample)" if self.sampled else ""
+        judgement = "sound" if self.sound else "sound again" if self.mended else "NOT sound"
         lines = [
-            f"{self.table}.{self.index}: {self.state}, {'sound' if self.sound else 'NOT sound'}",
+            f"{self.table}.{self.index}: {self.state}, {judgement}",
             f"  looked at {self.rows} rows and {self.entries} entries{part} in {self.seconds:.1f} s",
             f"  missing {self.missing}, stale {self.stale}, pending {self.pending}, expiring {self.expiring}, "
             f"refused {self.refused}",

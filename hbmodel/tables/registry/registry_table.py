@@ -23,7 +23,7 @@ from hbmodel.store.key_text import shell_text
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Family, Put, Row, Scan
-from hbmodel.tables.registry.entry_shape import check_layout_shape, entry_of
+from hbmodel.tables.registry.entry_shape import ENTRY, check_layout_shape, entry_of
 from hbmodel.tables.registry.enum_members import with_members, with_members_alone
 from hbmodel.tables.registry.layout_text import canonical_json
 from hbmodel.tables.registry.migration_phase import FROM, MOVE, check_moves, read_move
@@ -461,6 +461,16 @@ class Registry:
         except TableNotFound:  # there is no registry yet
             return {}
         return dict(sorted(tables.items()))
+
+    def is_damaged(self, key: RegistryKey) -> bool:
+        """Whether the entry of a model cannot be read by this version."""
+        try:
+            self.read(key)
+        except StoreError as error:
+            if error.message != ENTRY:
+                raise
+            return True
+        return False
 
     def keys_of_table(self, table: str) -> list[RegistryKey]:
         """The keys of all models of a table."""

@@ -219,7 +219,7 @@ def _checked(
         with connect_existing(url) as store, _shown(as_json) as progress:
             report = check(store, progress)
         _print(report, as_json)
-        return 0 if report.missing <= report.put and report.unclaimed <= report.claimed and not report.refused else 1
+        return 0 if report.mended else 1
 
     ctx.exit(_repeatedly(every, once))
 

@@ -42,16 +42,29 @@ def _options(command: Command) -> Command:
 def list_(url: str, name: str, as_json: bool) -> None:
     """List the tables that the registry knows, with their models, and whether each table exists.
 
-    A model is shown as its default family, followed by its kind if it has one.
+    A model is shown as its default family, followed by its kind if it has one, and by "(damaged)" if its entry cannot
+    be read.
     """
     with connect_existing(url) as store:
-        listed, existing = Registry(store, name).tables(), set(store.tables())
-    models = {table: [key.shown for key in keys] for table, keys in listed.items()}
+        catalog = Registry(store, name)
+        listed, existing = catalog.tables(), set(store.tables())
+        damaged = {key for keys in listed.values() for key in keys if catalog.is_damaged(key)}
     if as_json:
-        for table, those in models.items():
-            click.echo(json.dumps({"table": table, "exists": table in existing, "models": those}))
+        for table, keys in listed.items():
+            models = [key.shown for key in keys]
+            unreadable = [key.shown for key in keys if key in damaged]
+            click.echo(
+                json.dumps({"table": table, "exists": table in existing, "models": models, "damaged": unreadable})
+            )
         return
-    rows = [[table, "yes" if table in existing else "no", ", ".join(those)] for table, those in models.items()]
+    rows = [
+        [
+            table,
+            "yes" if table in existing else "no",
+            ", ".join(f"{key.shown} (damaged)" if key in damaged else key.shown for key in keys),
+        ]
+        for table, keys in listed.items()
+    ]
     print_table(["table", "exists", "models"], rows)
 
 
