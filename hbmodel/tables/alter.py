@@ -7,8 +7,9 @@ from typing import Any
 
 from attrs import frozen
 
-from hbmodel.errors import CapabilityError, FamilyExists, SchemaMismatch
+from hbmodel.errors import CapabilityError, FamilyExists, MigrationError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
+from hbmodel.protocol.relocation.migration import BEFORE, DONE
 from hbmodel.store.port import Store
 from hbmodel.store.values import FOREVER, Family
 from hbmodel.tables.creation.comparison.diff import REQUIRED, diff
@@ -24,9 +25,11 @@ from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.indexes.index_sweeps import Report
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, check_times, waiting
 from hbmodel.tables.registry.gone_tables import GONE, WHY_GONE
+from hbmodel.tables.registry.nullable_columns import none_must_wait
 from hbmodel.tables.registry.registered_fields import match_indexes
 from hbmodel.tables.registry.registration import ABSENT
-from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, ROWS, Registry, registry_row
+from hbmodel.tables.roll.other_programs import OtherPrograms
 
 
 @frozen
@@ -92,7 +95,8 @@ def alter(
             with these models can write again after the first step, which takes one lease. The registry also forgets the
             members of enumerations that the models do not have. If a sample of about 100 rows of a table holds such
             a member, the call is refused. Rows that are not in the sample may hold it, too.
-        times: the times on which all programs that use the tables agree. The call waits only if an index is dropped.
+        times: the times on which all programs that use the tables agree. The call waits only if an index is dropped, or
+            if a column may be None now.
         progress: called with an `IndexProgress` while the call waits.
         registry: name of the registry table.
 
@@ -102,6 +106,7 @@ def alter(
             required column. `differences` gives the reasons. Nothing was changed.
         CapabilityError: the store does not support a change. Nothing was changed, and `shell` contains the commands for
             HBase's shell.
+        MigrationError: a column may be None now, and the objects of its table are being moved.
     """
     check_times(times)
     check_work(progress=progress)
@@ -130,6 +135,7 @@ def alter(
             _add(store, change)
         else:
             store.modify_family(change.table, change.family)
+    _allow_none(store, catalog, schemas, times, progress)
     for schema in (*replaced, *schemas):
         catalog.rename_fields(schema)
     for schema in schemas if drop else ():
@@ -148,6 +154,37 @@ def alter(
         Diff(tuple(left)),
         tuple(dropped),
     )
+
+
+def _allow_none(
+    store: Store, catalog: Registry, schemas: Iterable[TableSchema], times: IndexTimes, progress: Report | None
+) -> None:
+    """Lets columns of models become None, once no program can still write with a model in which they may not."""
+    if catalog.table not in store.tables():
+        return
+    for schema in schemas:
+        registration = catalog.read(schema)
+        if registration is None or registration.move is None or registration.move.phase in {BEFORE, DONE}:
+            continue
+        if none_must_wait(schema, registration.layout):
+            raise MigrationError(
+                "The objects of the table are being moved: finish the migration, or roll it back, before a column may "
+                "be None.",
+                table=schema.table,
+                phase=registration.move.phase,
+            )
+    changed = [schema for schema in schemas if catalog.declare_nullable(schema)]
+    for schema in changed:  # a new revision, so that the programs on the writers' roll read the registry again
+        while (registration := catalog.read(schema)) is not None:
+            if catalog.change_rows(schema, registration, registration.rows):
+                break
+    others = OtherPrograms(store, catalog, times.drain, waiting(progress))
+    for schema in changed:
+        while (registration := catalog.read(schema)) is not None:
+            row, now = registry_row(schema), catalog.server_time()
+            if others.have_written(row, registration, ROWS, registration.rows_since, now):
+                break
+        catalog.allow_none(schema)
 
 
 def _drop_undeclared(

@@ -41,6 +41,7 @@ from hbmodel.session.commit.row_planner import row_planner
 from hbmodel.session.commit.unit_of_work import RESTARTS, UnitOfWork
 from hbmodel.store.gate import Gate
 from hbmodel.store.port import Store
+from hbmodel.tables.registry.nullable_columns import BindingWithoutNone, NoneNotAllowed
 from hbmodel.tables.registry.registration import Binding
 
 T = TypeVar("T")
@@ -92,6 +93,8 @@ class Inserter:
             binding.check_writable()
             try:
                 outcome = drive(self.store, begin(binding), self.clock, self.gate(binding))
+            except NoneNotAllowed:
+                raise
             except SchemaMismatch:
                 attempt = latest()
                 if attempt is None or not attempt.begun:  # its row is not written yet
@@ -129,6 +132,8 @@ class Attempt(Generic[T]):
 
     def protocol(self, binding: Binding) -> Protocol[Any]:
         """The protocol that puts the object; raises `CapabilityError` if the store supports none for the model."""
+        if isinstance(binding, BindingWithoutNone):
+            binding.check_values([self.write])
         planner = row_planner(binding, self.by.clock.bound)
         if isinstance(planner, UnindexedRowPlanner):
             protocol = self._unindexed(binding, planner)

@@ -16,6 +16,7 @@ from hbmodel.protocol.writes import Outcome, UpdateFields
 from hbmodel.session.calls.insert import Inserter
 from hbmodel.session.commit.unit_of_work import RESTARTS
 from hbmodel.store.values import Delete, Put
+from hbmodel.tables.registry.nullable_columns import BindingWithoutNone
 
 
 def put_cells(by: Inserter, schema: TableSchema, updates: Sequence[UpdateFields]) -> None:
@@ -30,6 +31,8 @@ def put_cells(by: Inserter, schema: TableSchema, updates: Sequence[UpdateFields]
     for _ in range(RESTARTS):
         binding = by.bind(schema)
         binding.check_writable()
+        if isinstance(binding, BindingWithoutNone):
+            binding.check_values(updates)
         protocol = _noted(carry_out(schema.table, plans, by.store.capabilities), done)
         try:
             drive(by.store, protocol, by.clock, by.gate(binding))

@@ -44,6 +44,7 @@ from hbmodel.session.commit.shared_row_commit import JointCommit, Part
 from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
+from hbmodel.tables.registry.nullable_columns import BindingWithoutNone
 from hbmodel.tables.registry.registration import Binding
 
 log = logging.getLogger("hbmodel")
@@ -401,6 +402,7 @@ class UnitOfWork:
 
     def _protocol(self, current: Batch) -> Protocol[Any]:
         if current.phase is not None:
+            self._check_values(self._bind(current.schema), current)
             bound, rounds = self._clock.bound, self._sizes.move_rounds
             between = self._moves.between(current, bound, insert=self._inserting, rounds=rounds)
             if between is not None:
@@ -408,6 +410,8 @@ class UnitOfWork:
         binding = current.binding = self._bind(current.schema)
         if not binding.writable:  # cached in the binding, so it is faster than the check
             binding.check_writable()
+        if isinstance(binding, BindingWithoutNone):
+            self._check_values(binding, current)
         able = self._view(current.schema).capabilities
         planner = row_planner(
             binding,
@@ -431,6 +435,11 @@ class UnitOfWork:
         if not binding.written:
             return protocol
         return with_entries_first(current.schema, binding.written, current.writes, protocol)
+
+    @staticmethod
+    def _check_values(binding: Binding, current: Batch) -> None:
+        if isinstance(binding, BindingWithoutNone):
+            binding.check_values(current.writes)
 
     @staticmethod
     def _only_once(current: Batch, operation: Operation) -> bool:

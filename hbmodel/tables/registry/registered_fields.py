@@ -15,6 +15,7 @@ from attrs import frozen
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.tables.registry.layout_text import canonical_json, compare_layouts, difference_line, jsonable, same_spec
+from hbmodel.tables.registry.nullable_columns import new_nullable_columns
 from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
 
 How = Literal["said", "seen", "ambiguous"]
@@ -242,13 +243,17 @@ def layout_mismatches(
     schema: TableSchema, layout: Mapping[str, Any], hows: Sequence[How] = ("said",)
 ) -> list[tuple[str, Any, Any]]:
     """The differences between the layout of a model and the registered layout. For each: what differs, the declared
-    value, and the live value.
+    value, and the live value. New nullable columns do not count as differences.
 
     Args:
         hows: renames of key fields with this evidence do not count as differences.
     """
     renames = field_renames(schema, layout)
     mismatches = compare_layouts(as_registered_names(schema, layout, [r for r in renames if r.how in hows]), layout)
+    may_be_none = {
+        f"column {place} {part}" for place in new_nullable_columns(schema, layout) for part in ("nullable", "null")
+    }
+    mismatches = [mismatch for mismatch in mismatches if mismatch[0] not in may_be_none]
     mismatches += [(moved.what, moved.declared, moved.live) for moved in moved_columns(schema, layout)]
     return mismatches + [
         (r.what, r.declared, r.live) for r in renames if r.how == "ambiguous" and not r.place.startswith("key ")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from attrs import frozen
@@ -27,6 +28,13 @@ from hbmodel.tables.registry.entry_shape import ENTRY, check_layout_shape, entry
 from hbmodel.tables.registry.enum_members import with_members, with_members_alone
 from hbmodel.tables.registry.layout_text import canonical_json
 from hbmodel.tables.registry.migration_phase import FROM, MOVE, check_moves, read_move
+from hbmodel.tables.registry.nullable_columns import (
+    WAITING,
+    BindingWithoutNone,
+    none_must_wait,
+    with_nullable_columns,
+    without_waiting,
+)
 from hbmodel.tables.registry.registered_fields import (
     ALL_VERSIONED,
     SAFE,
@@ -177,7 +185,9 @@ class Registry:
         unregistered = sorted(schema.layout_spec["columns"].keys() - registration.layout["columns"].keys())
         schema = self._with_newer_families(schema, registration)
         written = tuple(as_live(index, live[name], complete) for name, index in schema.indexes.items() if name in live)
-        return Binding(
+        waiting = none_must_wait(schema, registration.layout)
+        kind = partial(BindingWithoutNone, waiting=waiting) if waiting else Binding
+        return kind(
             schema=schema,
             written=written,
             readable=tuple(index for index in written if live[index.name].state == READABLE),
@@ -292,6 +302,18 @@ class Registry:
         is not registered.
         """
         self._change_layout(schema, lambda layout: with_members_alone(schema.layout_spec, layout))
+
+    def declare_nullable(self, schema: TableSchema) -> bool:
+        """Registers the model's new nullable columns, in which None must not be written yet. Returns whether there are
+        any such columns, from this call or an earlier one.
+        """
+        self._change_layout(schema, lambda layout: with_nullable_columns(schema, layout))
+        registration = self.read(schema)
+        return registration is not None and WAITING in registration.layout
+
+    def allow_none(self, schema: TableSchema) -> None:
+        """Registers that None may be written in all nullable columns."""
+        self._change_layout(schema, without_waiting)
 
     def _change_layout(self, schema: TableSchema, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
         while (registration := self.read(schema)) is not None:

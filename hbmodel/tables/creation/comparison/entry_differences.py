@@ -16,6 +16,7 @@ from hbmodel.tables.creation.existing_tables import is_live
 from hbmodel.tables.creation.index_tables import REBUILD, check_index_tables
 from hbmodel.tables.registry.enum_members import member_changes
 from hbmodel.tables.registry.gone_tables import WHY_GONE, WHY_PRIMARY_GONE
+from hbmodel.tables.registry.nullable_columns import none_must_wait
 from hbmodel.tables.registry.registered_fields import (
     SAFE,
     field_renames,
@@ -40,6 +41,10 @@ _UNBUILT = (
 )
 _SAME_BYTES = "its bytes stay the same"
 _SAME_ENTRIES = "its entries stay the same"
+_NULLABLE = (
+    "its bytes stay the same; hb.alter() refuses programs with the earlier model from then on, and None may be written "
+    "after it: deploy this model to all programs first"
+)
 _NEW_MEMBER = (
     "programs whose enumeration lacks it cannot read rows that hold it, nor pages or scans with such rows "
     "(DecodingError): "
@@ -103,6 +108,9 @@ def compare_entry(
     for rename in renames:
         if rename.how in SAFE:
             yield Difference(schema.table, "rename", rename.what, rename.declared, rename.live, why=_SAME_BYTES)
+    for field in none_must_wait(schema, entry.layout):
+        what = f"column {field.column.decode('latin-1')} nullable"
+        yield Difference(schema.table, "layout", what, True, False, why=_NULLABLE)
     yield from _compare_names(schema, entry)
     known = entry.layout.get("columns", {})
     for column, spec in schema.layout_spec["columns"].items():

@@ -1,0 +1,99 @@
+"""Finds the columns of a model that may be None although the registry does not allow this yet.
+
+The values of a column have the same bytes whether it may be None or not. So a model in which a column may be None can
+be used at once for everything but None. The registry allows None in three steps: it records that the column may be
+None, so that models without None are refused; it waits until no program can still write with such a model; and it
+records that None may be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from hbmodel.errors import SchemaMismatch
+from hbmodel.mapping.model_field import NO_CELL
+from hbmodel.mapping.schema import Field, TableSchema
+from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields
+from hbmodel.tables.registry.layout_text import jsonable
+from hbmodel.tables.registry.registration import Binding
+
+WAITING = "waiting"
+"""The part of a layout that lists the columns in which None must not be written yet, although models may declare it."""
+
+
+def new_nullable_columns(schema: TableSchema, layout: Mapping[str, Any]) -> list[str]:
+    """The columns that may be None in the model but not in a registered layout, and do not differ in any other way.
+
+    If the objects move between two tables, there are none: the tables must store the same objects.
+    """
+    if schema.replaces is not None:
+        return []
+    registered = layout.get("columns", {})
+    places: list[str] = []
+    for place, declared in jsonable(schema.layout_spec["columns"]).items():
+        live = registered.get(place)
+        if live is None or declared["kind"] != "column" or not declared["nullable"]:
+            continue
+        if live.get("nullable") is False and all(live.get(part) == declared[part] for part in ("kind", "codec")):
+            places.append(place)
+    return places
+
+
+def with_nullable_columns(schema: TableSchema, layout: Mapping[str, Any]) -> dict[str, Any]:
+    """A layout in which the new nullable columns of a model may be declared with None, but None must wait."""
+    places = new_nullable_columns(schema, layout)
+    declared = jsonable(schema.layout_spec["columns"])
+    columns = {place: {**declared[place], "name": layout["columns"][place]["name"]} for place in places}
+    waiting = sorted({*places, *layout.get(WAITING, ())})
+    return {**layout, "columns": {**layout["columns"], **columns}, WAITING: waiting} if waiting else dict(layout)
+
+
+def without_waiting(layout: Mapping[str, Any]) -> dict[str, Any]:
+    """A layout in which None may be written to all nullable columns."""
+    return {part: value for part, value in layout.items() if part != WAITING}
+
+
+def none_must_wait(schema: TableSchema, layout: Mapping[str, Any]) -> tuple[Field, ...]:
+    """The fields of a model whose columns must not become None yet."""
+    places = {*new_nullable_columns(schema, layout), *layout.get(WAITING, ())}
+    return tuple(f for f in schema.columns if places and f.column.decode("latin-1") in places)
+
+
+class NoneNotAllowed(SchemaMismatch):
+    """The `SchemaMismatch` for a write of None that the registry does not allow yet. Trying again would not help."""
+
+
+@frozen(eq=False)
+class BindingWithoutNone(Binding):
+    """The binding of a model with fields that must not become None yet.
+
+    Attributes:
+        waiting: these fields.
+    """
+
+    waiting: Sequence[Field] = ()
+
+    def check_values(self, writes: Iterable[RowWrite]) -> None:
+        """Raises `SchemaMismatch` for a write that stores None in such a field."""
+        for write in writes:
+            for field in self.waiting:
+                if _stores_none(write, field):
+                    raise NoneNotAllowed(
+                        "The registry does not allow None in this column yet: when no program uses a model without "
+                        "None any more, call hb.alter(). Until then, give the field a value.",
+                        table=self.schema.table,
+                        key=write.row,
+                        field=field.name,
+                    )
+
+
+def _stores_none(write: RowWrite, field: Field) -> bool:
+    if isinstance(write, UpdateFields):
+        return field.name in write.changes and write.changes[field.name] is None
+    if not isinstance(write, PutObject):
+        return False
+    cell: object = write.cells.get(field.column, NO_CELL)
+    return cell is NO_CELL or (cell == b"" and not field.unescaped)
