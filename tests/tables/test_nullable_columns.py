@@ -60,15 +60,15 @@ def declare(
         types = {"row": hb.Key[int], **types}
     if kind == "versioned":
         body["version"], types["version"] = hb.version(), hb.Column[int]
-    if kind in {"indexed", "versioned"}:
-        body["by_count"] = hb.index("count")
+    if kind in {"indexed", "versioned", "covering"}:
+        body["by_count"] = hb.index("count", covers=("note",) if kind == "covering" else ())
     if index:
         body["by_note"] = hb.index(name)
     made = type("Thing", (), {**body, "__annotations__": types})
     return hb.model(table=f"nullable_{kind}", family="d", **options)(made)
 
 
-KINDS = ("plain", "alone", "flag", "external", "wide", "indexed", "versioned")
+KINDS = ("plain", "alone", "flag", "external", "wide", "indexed", "versioned", "covering")
 
 
 def thing(model: Any, name: str, note: str | None) -> Any:
@@ -154,6 +154,9 @@ def test_a_column_may_be_none_after_an_alteration(atomic_bed: Bed, kind: str, fo
         assert notes(new, after) == {"a": None, "b": "\0", "e": "", "c": "new", "d": None, "f": None}
         empty = new.query(after).where(after.note.is_(None)).allow_full_scan().all()
         assert {each.name for each in empty} == {"a", "d", "f"}
+        if kind in {"indexed", "versioned", "covering"}:
+            by_count = new.query(after).where(after.count == 1).use_index("by_count")
+            assert {each.name: each.note for each in by_count} == notes(new, after)
         new.update_key(after, **key(after, "d"), note="set")
         new.delete_key(after, **key(after, "f"))
         new.commit()
@@ -210,6 +213,13 @@ def test_a_column_cannot_be_required_again(memory: hb.Store) -> None:
     assert [each.effect for each in hb.diff(memory, before)] == ["refused"]
     with pytest.raises(hb.SchemaMismatch):
         hb.create_tables(memory, before)
+
+
+def test_how_none_is_stored_cannot_change(memory: hb.Store) -> None:
+    prepared(memory, declare("plain", optional=True))
+    with pytest.raises(hb.SchemaMismatch) as refused:
+        hb.alter(memory, declare("plain", optional=True, **ABSENT), times=TIMES)
+    assert any("column d:n null: " in line for line in refused.value.differences), refused.value.differences
 
 
 def test_another_codec_is_still_refused(memory: hb.Store) -> None:

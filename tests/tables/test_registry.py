@@ -128,11 +128,6 @@ MISMATCHES = {
     "direction": ({"a_desc": True}, "key"),
     "nullable key field": ({"b_type": str | None}, "key"),
     "codec of a column": ({"x": hb.column("x", hb.Int64)}, "column d:x codec"),
-    "nullable column": ({"y_type": str | None}, "column d:y nullable"),
-    "null deletes": (
-        {"y_type": str | None, "y": hb.column("y", hb.Text, default=None, null="delete"), "indexes": {"by_x": None}},
-        "column d:y null",
-    ),
     "counter to column": ({"z": hb.column("z", hb.codecs.JavaLong, default=0)}, "column d:z kind"),
     "flag": ({"exists": hb.flag("e")}, "exists"),
     "index fields": ({"indexes": {"by_x": hb.index("x", "y", covers=())}}, "index by_x"),
