@@ -402,7 +402,6 @@ class UnitOfWork:
 
     def _protocol(self, current: Batch) -> Protocol[Any]:
         if current.phase is not None:
-            self._check_values(self._bind(current.schema), current)
             bound, rounds = self._clock.bound, self._sizes.move_rounds
             between = self._moves.between(current, bound, insert=self._inserting, rounds=rounds)
             if between is not None:
@@ -411,7 +410,7 @@ class UnitOfWork:
         if not binding.writable:  # cached in the binding, so it is faster than the check
             binding.check_writable()
         if isinstance(binding, BindingWithoutNone):
-            self._check_values(binding, current)
+            binding.check_values(current.writes)
         able = self._view(current.schema).capabilities
         planner = row_planner(
             binding,
@@ -435,11 +434,6 @@ class UnitOfWork:
         if not binding.written:
             return protocol
         return with_entries_first(current.schema, binding.written, current.writes, protocol)
-
-    @staticmethod
-    def _check_values(binding: Binding, current: Batch) -> None:
-        if isinstance(binding, BindingWithoutNone):
-            binding.check_values(current.writes)
 
     @staticmethod
     def _only_once(current: Batch, operation: Operation) -> bool:
