@@ -19,7 +19,9 @@ from rich.progress import Progress, TaskID
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Delete, Family, Put
+from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.registry.registry_table import Registry
+from hbmodel.tables.roll.other_programs import Drain
 from hbmodel.tools.cli import main
 from tests.support.beds import cells_of, rows_of
 
@@ -112,6 +114,26 @@ def test_an_index_is_built_watched_repaired_and_dropped(url: str, tmp_path: Path
     assert run(url, tmp_path, "drop").output == "nothing was left\n"
     registered = run(url, tmp_path, "status", model=None)
     assert registered.output == "visits-cli.by_page: absent\n"
+
+
+def test_a_status_tells_a_drop_that_was_killed_from_a_build(url: str, tmp_path: Path) -> None:
+    def shown(sample: str) -> list[str]:
+        with_model = run(url, tmp_path, "status", "--sample", sample).output.splitlines()
+        return [run(url, tmp_path, "status", model=None).output.strip(), with_model[0]]
+
+    assert run(url, tmp_path, "build").exit_code == 0
+    with hb.connect(url) as store:
+        schema = hb.schema.schema_of(models(tmp_path).Visit)
+        states = IndexStates(store, Registry(store), schema, "by_page", Drain(0, 0, 0), lambda *_: None)
+        states.hide()
+        dropping = "visits-cli.by_page: write-only, being dropped"
+        assert shown("0") == [dropping] * 2
+        assert shown("5") == [dropping, f"{dropping}, sound"]
+        assert json.loads(run(url, tmp_path, "status", "--json", model=None).stdout)[0]["dropping"] is True
+        states.leave()
+        assert shown("0") == ["visits-cli.by_page: absent, being dropped"] * 2
+    assert run(url, tmp_path, "drop").exit_code == 0
+    assert shown("0") == ["visits-cli.by_page: absent"] * 2
 
 
 @pytest.mark.lengthy

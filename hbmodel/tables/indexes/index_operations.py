@@ -19,7 +19,7 @@ from hbmodel.tables.ids.names import within_names
 from hbmodel.tables.indexes.claimed_ranges import CLAIM_LIFE, Counts
 from hbmodel.tables.indexes.index_arguments import check_choices, check_work
 from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
-from hbmodel.tables.indexes.index_states import IndexStates
+from hbmodel.tables.indexes.index_states import IndexStates, is_dropping
 from hbmodel.tables.indexes.index_sweeps import Report, Throttle
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, IndexWork, check_times, waiting
 from hbmodel.tables.registry.registered_fields import check_layout, match_indexes
@@ -341,8 +341,10 @@ def index_status(
     reports: list[IndexReport] = []
     for name in sorted({*schema.indexes, *live}):
         state = live[name].state if name in live else ABSENT
+        dropping = name in live and is_dropping(live[name])
         if state == ABSENT or not sample or name not in schema.indexes:
-            reports.append(IndexReport(schema.table, name, state))
+            reports.append(IndexReport(schema.table, name, state, dropping=dropping))
         else:
-            reports.append(verify_index(store, model, name, sample=sample, times=times, registry=registry))
+            report = verify_index(store, model, name, sample=sample, times=times, registry=registry)
+            reports.append(evolve(report, dropping=dropping))
     return reports

@@ -98,6 +98,8 @@ class IndexReport:
             queries must read their rows.
         verified: how many of the unverified entries the repair has verified.
         bare: marks of deleted entries, older than the grace time.
+        dropping: whether a drop of the index has begun and not ended. If no program continues it, call `drop_index`
+            again.
     """
 
     table: str
@@ -124,6 +126,12 @@ class IndexReport:
     unverified: int = 0
     verified: int = 0
     bare: int = 0
+    dropping: bool = False
+
+    @property
+    def shown_state(self) -> str:
+        """The state as text, which also says if the index is being dropped."""
+        return f"{self.state}, being dropped" if self.dropping else self.state
 
     @property
     def sound(self) -> bool:
@@ -157,7 +165,7 @@ class IndexReport:
         part = " (a sample)" if self.sampled else ""
         judgement = "sound" if self.sound else "sound again" if self.mended else "NOT sound"
         lines = [
-            f"{self.table}.{self.index}: {self.state}, {judgement}",
+            f"{self.table}.{self.index}: {self.shown_state}, {judgement}",
             f"  looked at {self.rows} rows and {self.entries} entries{part} in {self.seconds:.1f} s",
             f"  missing {self.missing}, stale {self.stale}, pending {self.pending}, expiring {self.expiring}, "
             f"refused {self.refused}",

@@ -41,6 +41,11 @@ from hbmodel.tables.registry.registry_table import FAMILY, ROWS, Registry, Regis
 from hbmodel.tables.roll.other_programs import Drain, OtherPrograms, Waited
 
 
+def is_dropping(state: IndexState) -> bool:
+    """Whether a drop of an index has begun and not ended."""
+    return bool(state.entry.get("dropping") or state.entry.get("left"))
+
+
 @frozen
 class IndexStates:
     """Changes the states of one index.
@@ -129,7 +134,7 @@ class IndexStates:
             state = self.state(registration)
             if state is not None and state.state in {BUILDING, VERIFYING, READABLE}:
                 return registration
-            if state is not None and (state.entry.get("dropping") or state.entry.get("left")):
+            if state is not None and is_dropping(state):
                 raise IndexUnavailable(
                     "The index is being dropped: let hb.indexes.drop_index() finish first.",
                     table=self.place.table,

@@ -19,7 +19,7 @@ from hbmodel.tables.creation.existing_tables import is_live
 from hbmodel.tables.creation.index_tables import check_readable
 from hbmodel.tables.indexes.index_operations import build_index, index_status, purge_rows, repair_index, verify_index
 from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
-from hbmodel.tables.indexes.index_states import IndexStates
+from hbmodel.tables.indexes.index_states import IndexStates, is_dropping
 from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, waiting
 from hbmodel.tables.registry.entry_shape import ENTRY
@@ -411,7 +411,7 @@ def status(
         if as_json:
             click.echo(json.dumps([report.as_json for report in reports]))
         for report in () if as_json else reports:
-            click.echo(str(report) if report.sampled else f"{report.table}.{report.index}: {report.state}")
+            click.echo(str(report) if report.sampled else f"{report.table}.{report.index}: {report.shown_state}")
         for error in lost:
             click.echo(one_line(error), err=True)
         return 0 if not lost and all(report.sound and report.drift <= threshold for report in reports) else 1
@@ -429,7 +429,7 @@ def _registered(store: Store, table: str, registry: str) -> tuple[list[IndexRepo
         if registration is None:
             lost.append(StoreError(ENTRY, table=table, registry=registry))
         states = () if registration is None else sorted(registration.indexes.values(), key=lambda state: state.name)
-        reports += [IndexReport(table, state.name, state.state) for state in states]
+        reports += [IndexReport(table, state.name, state.state, dropping=is_dropping(state)) for state in states]
         for state in filter(is_live, states):
             try:
                 check_readable(store, table, state.name, state.table, place.family)
