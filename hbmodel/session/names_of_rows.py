@@ -25,17 +25,27 @@ class SessionNames(Names):
     """The names and ids of the dictionaries in a session's store.
 
     If an id is not cached, its name is looked up together with the names of all ids in the batches of rows that scans
-    have returned last, by one call for each dictionary. Not thread-safe.
+    and the last get have returned, by one call for each dictionary. Not thread-safe.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._batches: dict[object, tuple[TableSchema, Iterable[Row]]] = {}
         self._last: list[tuple[TableSchema, Iterable[Row]]] = []
+        self._got: list[tuple[TableSchema, Iterable[Row]]] = []
 
     def expect(self, scan: object, schema: TableSchema, rows: Iterable[Row]) -> None:
         """Keeps a batch of a scan until the next one arrives or the scan ends."""
         self._batches[scan] = (schema, rows)
+
+    def got(self, schema: TableSchema, rows: Iterable[Row]) -> None:
+        """Keeps the rows of a get until the next get, or until the call of the session ends."""
+        self._got = [(schema, rows)]
+
+    def call_ended(self) -> None:
+        """Forgets rows that were kept only for the call of the session."""
+        self._last.clear()
+        self._got.clear()
 
     def ended(self, scan: object) -> None:
         """Keeps the last batch of a scan only until the call of the session ends: its rows may not be decoded yet."""
@@ -50,17 +60,18 @@ class SessionNames(Names):
             try:
                 yield
             finally:
-                self._last.clear()
+                self.call_ended()
 
     def name_of(self, dictionary: Dictionary, number: int) -> str:
         """See `Names.name_of`."""
         name = self._cache.name_of(dictionary, number)
         if name is not None:
             return name
-        if self._batches or self._last:
-            batches = [*self._batches.values(), *self._last]
+        if self._batches or self._last or self._got:
+            batches = [*self._batches.values(), *self._last, *self._got]
             self._batches.clear()
             self._last.clear()
+            self._got.clear()
             self.look_up(batches)
         return super().name_of(dictionary, number)
 
@@ -124,10 +135,9 @@ class NamedRows(FoldedStore):
         return self._got(table, super().get_each(table, gets))
 
     def _got(self, table: str, rows: Sequence[Row | None]) -> Sequence[Row | None]:
-        # The names are looked up at once: if the rows were kept until a name is needed, a session would keep the rows
-        # of its last get.
+        # Many calls need no name of the rows that they read, for example deletes.
         if len(rows) > 1 and table == self._schema.table:
-            self._names.look_up([(self._schema, [row for row in rows if row is not None])])
+            self._names.got(self._schema, [row for row in rows if row is not None])
         return rows
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:

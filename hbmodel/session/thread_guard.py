@@ -13,6 +13,14 @@ from hbmodel.errors import SessionClosed, SessionThreadError
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class CallNames(NameIds, Protocol):
+    """The names of a session, which may keep rows until a call ends."""
+
+    def call_ended(self) -> None:
+        """Forgets these rows."""
+        ...
+
+
 class Guard:
     """A context manager around every call of a session. The thread that is inside may enter it again.
 
@@ -21,7 +29,7 @@ class Guard:
         SessionThreadError: another thread is inside.
     """
 
-    def __init__(self, names: NameIds | None = None) -> None:
+    def __init__(self, names: CallNames | None = None) -> None:
         self.closed = False
         self.names = names
         self._lock = threading.RLock()
@@ -63,6 +71,8 @@ def guarded(method: F) -> F:
             return method(self, *args, **kwargs)
         finally:
             unbind_names(bound)
+            if guard.names is not None:
+                guard.names.call_ended()
             guard.leave()
 
     return cast("F", inside)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.store import Delete
+from hbmodel.mapping.declare.uid_tables import all_tables_of
+from hbmodel.store import Delete, Put
 from tests.support.faulty import RecordingStore
 
 METRICS = hb.ids.dictionary("rows_metrics", hb.UInt32)
@@ -72,7 +73,8 @@ def looked_up(store: RecordingStore) -> list[tuple[str, str, int]]:
 
 def kept(session: hb.Session) -> int:
     """The number of batches whose rows the session keeps."""
-    return len(session._names._batches) + len(session._names._last)
+    names = session._names
+    return len(names._batches) + len(names._last) + len(names._got)
 
 
 def in_order(found: Any) -> list[Any]:
@@ -156,6 +158,27 @@ def test_an_id_without_a_name_is_an_error_of_its_row_only(store: RecordingStore)
         assert in_order(query) == [point for point in points(Salted) if point.second != 7]
         with pytest.raises(hb.DecodingError, match="no name"):
             list(session.query(Salted).allow_full_scan())
+
+
+def test_a_name_that_is_not_text_is_an_error_of_its_rows_only(store: RecordingStore) -> None:
+    bad = hb.ids.Names(store).id_of(HOSTS, "host 7")
+    store.put("rows_hosts.names", [Put(HOSTS.ids.encode(bad), {all_tables_of(HOSTS).name_column: b"\xff"})])
+    with hb.Session(store) as session:
+        query = session.query(Salted).allow_full_scan().on_unreadable("skip")
+        assert in_order(query) == [point for point in points(Salted) if point.second != 7]
+        with pytest.raises(hb.DecodingError, match="not valid UTF-8"):
+            list(session.query(Salted).allow_full_scan())
+    assert hb.ids.Names(store).name_of(HOSTS, bad - 1)  # the next names are read with it
+
+
+def test_a_delete_of_many_objects_looks_up_no_names(store: RecordingStore) -> None:
+    with hb.Session(store) as session:
+        for each in points(Salted):
+            session.delete_key(Salted, **key(each))
+        store.calls.clear()
+        session.commit()
+        assert looked_up(store) == []
+        assert kept(session) == 0
 
 
 def test_two_queries_that_run_at_the_same_time(store: RecordingStore) -> None:

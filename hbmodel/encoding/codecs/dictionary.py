@@ -154,8 +154,11 @@ class Dictionary(FixedWidth[str]):
         return name
 
     def read(self, data: bytes) -> str:
-        """The name with these bytes in the tables."""
-        return data.decode()
+        """The name with these bytes in the tables; raises `DecodingError` if they are not text."""
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise DecodingError("A name in the dictionary is not valid UTF-8.", dictionary=self.name) from None
 
     def floor(self, value: str) -> str:
         """Always raises an error, because rows are sorted by id, that is, in the order in which names were added.

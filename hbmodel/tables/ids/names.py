@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import ParamSpec, TypeVar, cast
 
 from hbmodel.encoding.codecs import Dictionary
@@ -109,7 +109,9 @@ class Names:
         return ids
 
     def find_names(self, dictionary: Dictionary, numbers: Iterable[int]) -> Mapping[int, str]:
-        """The names of the ids that have a name, looked up in as few calls as possible."""
+        """The names of the ids that have a name, looked up in as few calls as possible. Names that cannot be read are
+        left out.
+        """
         names: dict[int, str] = {}
         missing: list[int] = []
         _dictionary(dictionary)
@@ -126,7 +128,9 @@ class Names:
             keys = [tables.ids.encode(number) for number in chunk]
             rows = self._store.get(tables.id_table, keys, [tables.name_column])
             for number, row in zip(chunk, rows, strict=True):
-                if row is not None:
+                if row is None:
+                    continue
+                with suppress(DecodingError):  # it matters only to a call that needs this name
                     names[number] = dictionary.read(row.columns[tables.name_column].value)
                     self._cache.keep_name(dictionary, number, names[number])
         return names
@@ -173,7 +177,12 @@ class Names:
         )
         for row in self._rows(tables.id_table, scan):
             if len(row.row) == tables.ids.width:
-                yield tables.ids.decode(row.row), dictionary.read(row.columns[tables.name_column].value)
+                at = tables.ids.decode(row.row)
+                try:
+                    yield at, dictionary.read(row.columns[tables.name_column].value)
+                except DecodingError:
+                    if at == number:
+                        raise
 
     def starting_with(self, dictionary: Dictionary, prefix: str = "", *, limit: int | None = None) -> Iterator[str]:
         """The names that begin with a prefix, in order.
