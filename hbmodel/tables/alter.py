@@ -106,7 +106,7 @@ def alter(
             required column. `differences` gives the reasons. Nothing was changed.
         CapabilityError: the store does not support a change. Nothing was changed, and `shell` contains the commands for
             HBase's shell.
-        MigrationError: a column may be None now, and the objects of its table are being moved.
+        MigrationError: a column may be None now, and the objects of its table are being moved. Nothing was changed.
     """
     check_times(times)
     check_work(progress=progress)
@@ -117,6 +117,7 @@ def alter(
     catalog = Registry(store, registry)
     if drop:
         _check_members(store, catalog, schemas)
+    _check_not_moving(store, catalog, schemas)
     replaced = replaced_tables(store, [*schemas], catalog)
     changes = _family_changes(differences, {schema.table for schema in (*schemas, *replaced)})
     if changes and not store.capabilities.alter:
@@ -159,7 +160,28 @@ def alter(
 def _allow_none(
     store: Store, catalog: Registry, schemas: Iterable[TableSchema], times: IndexTimes, progress: Report | None
 ) -> None:
-    """Lets columns of models become None, once no program can still write with a model in which they may not."""
+    """Lets columns of models become None, once no program can still read or write with a model in which they may
+    not.
+    """
+    if catalog.table not in store.tables():
+        return
+    changed = [(schema, places) for schema in schemas if (places := catalog.declare_nullable(schema))]
+    for schema, _ in changed:  # a new revision, so that the programs on the writers' roll read the registry again
+        while (registration := catalog.read(schema)) is not None:
+            if catalog.change_rows(schema, registration, registration.rows):
+                break
+    others = OtherPrograms(store, catalog, times.drain, waiting(progress))
+    for schema, places in changed:
+        while (registration := catalog.read(schema)) is not None:
+            row, since, now = registry_row(schema), registration.rows_since, catalog.server_time()
+            # Readers are awaited too: the earlier model could not read a row with None, or would not find it.
+            if others.have_written(row, registration, ROWS, since, now) and others.have_read(since, now):
+                break
+        catalog.allow_none(schema, places)
+
+
+def _check_not_moving(store: Store, catalog: Registry, schemas: Iterable[TableSchema]) -> None:
+    """Raises `MigrationError` if a column may be None now, and the objects of its table are being moved."""
     if catalog.table not in store.tables():
         return
     for schema in schemas:
@@ -173,18 +195,6 @@ def _allow_none(
                 table=schema.table,
                 phase=registration.move.phase,
             )
-    changed = [schema for schema in schemas if catalog.declare_nullable(schema)]
-    for schema in changed:  # a new revision, so that the programs on the writers' roll read the registry again
-        while (registration := catalog.read(schema)) is not None:
-            if catalog.change_rows(schema, registration, registration.rows):
-                break
-    others = OtherPrograms(store, catalog, times.drain, waiting(progress))
-    for schema in changed:
-        while (registration := catalog.read(schema)) is not None:
-            row, now = registry_row(schema), catalog.server_time()
-            if others.have_written(row, registration, ROWS, registration.rows_since, now):
-                break
-        catalog.allow_none(schema)
 
 
 def _drop_undeclared(

@@ -274,8 +274,8 @@ def test_an_alteration_waits_for_programs_that_write_with_the_earlier_model(memo
                 assert leave.wait(60)
             super().put(table, puts)
 
-    times = hb.indexes.IndexTimes(lease=60, longest_call=60, clock_bound=0.1, grace=200)
-    with hb.Session(Slow(memory, gated=False)) as old:
+    times = hb.indexes.IndexTimes(lease=1, longest_call=60, clock_bound=0.1, grace=200)
+    with hb.Session(Slow(memory, gated=False), lease=times.lease) as old:
         old.add(thing(before, "z", "late"))
         writer = threading.Thread(target=old.commit)
         writer.start()
@@ -300,6 +300,137 @@ def test_an_alteration_waits_for_programs_that_write_with_the_earlier_model(memo
         with pytest.raises(hb.SchemaMismatch):
             old.insert(thing(before, "z", "mine"))
         old.discard()
+
+
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "alone"])
+def test_an_alteration_waits_for_programs_that_read_with_the_earlier_model(
+    memory: hb.Store, kind: str, gated: bool
+) -> None:
+    """Such a program could not read a row with None, or would not find it."""
+    store = RecordingStore(memory, gated=gated)
+    before, after = declare(kind, optional=False), declare(kind, optional=True, **ABSENT)
+    prepared(store, before)
+    with hb.Session(store, lease=TIMES.lease) as old, hb.Session(store, lease=0) as new:
+        assert notes(old, before) == ROWS
+        hb.alter(store, after, times=TIMES)
+        new.update_key(after, name="a", note=None)
+        new.commit()
+        for read in (lambda: old.get(before, name="a"), lambda: notes(old, before)):
+            with pytest.raises(hb.SchemaMismatch):
+                read()
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_an_open_session_may_soon_write_none(memory: hb.Store, gated: bool) -> None:
+    store = RecordingStore(memory, gated=gated)
+    before, after = declare("plain", optional=False), declare("plain", optional=True)
+    prepared(store, before)
+
+    def writes_none(session: hb.Session) -> bool:
+        session.update_key(after, name="a", note=None)
+        try:
+            session.commit()
+        except hb.SchemaMismatch:
+            session.discard()
+            return False
+        return True
+
+    with hb.Session(store, lease=60) as session:
+        assert not writes_none(session)
+        hb.alter(memory, after, times=TIMES)
+        assert comes_true(lambda: writes_none(session), 10)
+
+
+@pytest.mark.parametrize("form", [{}, {"default": True}, ABSENT], ids=str)
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("field", ["note", "count"])
+def test_an_update_beside_a_delete_leaves_nothing_that_the_earlier_model_cannot_read(
+    memory: hb.Store, form: dict[str, Any], gated: bool, field: str
+) -> None:
+    before, after = declare("plain", optional=False), declare("plain", optional=True, **form)
+    deleting = RecordingStore(memory, gated=gated)
+    prepared(deleting, before)
+
+    class Deleted(RecordingStore):
+        """A store in which another program deletes the row directly before the first change of it."""
+
+        pending = True
+
+        def delete_first(self, table: str) -> None:
+            if self.pending and table == "nullable_plain":
+                self.pending = False
+                with hb.Session(deleting) as old:
+                    old.delete_key(before, name="a")
+
+        def put(self, table: str, puts: Any) -> None:
+            self.delete_first(table)
+            super().put(table, puts)
+
+        def check_and_mutate(self, table: str, row: bytes, column: bytes, expected: Any, mutations: Any) -> bool:
+            self.delete_first(table)
+            return super().check_and_mutate(table, row, column, expected, mutations)
+
+    with hb.Session(Deleted(memory, gated=gated), lease=0) as new, hb.Session(memory, lease=0) as old:
+        new.update_key(after, name="a", **{field: "new" if field == "note" else 2})
+        with suppress(hb.RowNotFound):
+            new.commit()
+        new.discard()
+        for model in (before, after):
+            assert set(notes(old, model)) == {"b", "e"}
+            assert old.get(model, name="a") is None
+
+
+def test_two_alterations_wait_for_their_own_columns_only(memory: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def declared(*optional: str) -> Any:
+        body: dict[str, Any] = {"name": hb.key(), "one": hb.column(), "two": hb.column()}
+        types: dict[str, Any] = {field: hb.Column[str | None if field in optional else str] for field in ("one", "two")}
+        body["__annotations__"] = {"name": hb.Key[str], **types}
+        return hb.model(table="nullable_two", family="d")(type("Two", (), body))
+
+    first, second = declared("one"), declared("one", "two")
+    hb.create_tables(memory, declared())
+    allow = Registry.allow_none
+
+    def other_begins(self: Registry, *args: Any) -> None:
+        monkeypatch.setattr(Registry, "allow_none", allow)
+        self.declare_nullable(schema_of(second))
+        allow(self, *args)
+
+    monkeypatch.setattr(Registry, "allow_none", other_begins)
+    with suppress(hb.SchemaMismatch):  # the other model is already registered
+        hb.alter(memory, first, times=TIMES)
+    with hb.Session(memory, lease=0) as session:
+        session.add(second(name="a", one=None, two="text"))
+        session.commit()
+        session.update_key(second, name="a", two=None)
+        with pytest.raises(hb.SchemaMismatch, match="None in this column yet"):
+            session.commit()
+        session.discard()
+        hb.alter(memory, second, times=TIMES)
+        session.update_key(second, name="a", two=None)
+        session.commit()
+
+
+@pytest.mark.parametrize("declared_before", [False, True])
+def test_objects_do_not_move_while_none_must_wait(memory: hb.Store, declared_before: bool) -> None:
+    """After a rollback, programs with the earlier model could not read rows with None."""
+    before, after = declare("versioned", optional=False), declare("versioned", optional=True)
+    prepared(memory, before)
+    if declared_before:
+        Registry(memory).declare_nullable(schema_of(after))
+    body = {"name": hb.key(), "note": hb.column("n"), "count": hb.column("c"), "version": hb.version()}
+    types = {"name": hb.Key[str], "note": hb.Column[str | None], "count": hb.Column[int], "version": hb.Column[int]}
+    made = type("Moved", (), {**body, "by_count": hb.index("count"), "__annotations__": types})
+    moved = hb.model(table="nullable_moved", family="d", salt=hb.HashSalt(2), replaces=after)(made)
+    with pytest.raises(hb.SchemaMismatch, match=r"call hb.alter\(\) with the model of the old table first"):
+        hb.migration.migrate(memory, moved, times=TIMES).start()
+    hb.alter(memory, after, times=TIMES)
+    hb.migration.migrate(memory, moved, times=TIMES).start()
+    with hb.Session(memory, lease=0) as session:
+        session.update_key(moved, name="a", note=None)
+        session.commit()
+        assert session.get(moved, name="a").note is None
 
 
 def test_a_model_from_the_registry_reads_the_table_meanwhile(memory: hb.Store) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.versioned.versioned_plan import RowVersion, VersionedRowPlanner
+from hbmodel.tables.registry.nullable_columns import BindingWithoutNone
 from hbmodel.tables.registry.registration import AT_SERVER_TIME, Binding
 
 RowPlanner = UnindexedRowPlanner | IndexedRowPlanner | VersionedRowPlanner
@@ -35,7 +36,8 @@ def row_planner(
         over_closed: of a versioned model, as in `VersionedRowPlanner`.
         moving: of a versioned model, as in `VersionedRowPlanner`.
     """
-    schema, adopting = binding.schema, binding.adopting
+    schema = binding.planned if isinstance(binding, BindingWithoutNone) else binding.schema
+    adopting = binding.adopting
     if binding.rows in AT_SERVER_TIME:
         return UnindexedRowPlanner.of(schema, binding.rows == "marking")
     if schema.versioned:

@@ -39,6 +39,7 @@ from hbmodel.tables.migration.move_writes import MovePlan, MoveWrites
 from hbmodel.tables.migration.phase_waits import is_over, wait_for
 from hbmodel.tables.migration.sealing import Sealing
 from hbmodel.tables.registry.migration_phase import TableMove
+from hbmodel.tables.registry.nullable_columns import BindingWithoutNone
 from hbmodel.tables.registry.registration import Registration
 from hbmodel.tables.registry.registry_table import FAMILY, REGISTRY_TABLE, Registry, registry_row
 from hbmodel.tables.roll.other_programs import OtherPrograms
@@ -331,6 +332,14 @@ class Migration:
     def _begin(self, registration: Registration, splits: SplitsOption) -> None:
         create_tables(self.store, self.new.model, splits=splits, registry=self.registry.table)
         old, new = self.registry.bind(self.old), self.registry.bind(self.new)
+        if isinstance(old, BindingWithoutNone):
+            raise SchemaMismatch(
+                "The registry does not allow None yet in a column of the old table, and after a rollback programs with "
+                "the earlier model could not read rows with None: call hb.alter() with the model of the old table "
+                "first.",
+                table=self.old.table,
+                columns=[f.column.decode("latin-1") for f in old.waiting],
+            )
         for binding in (old, new):
             binding.check_writable()
             unbuilt = [

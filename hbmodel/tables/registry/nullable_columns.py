@@ -2,19 +2,21 @@
 
 The values of a column have the same bytes whether it may be None or not. So a model in which a column may be None can
 be used at once for everything but None. The registry allows None in three steps: it records that the column may be
-None, so that models without None are refused; it waits until no program can still write with such a model; and it
-records that None may be written.
+None, so that models without None are refused; it waits until no program can still read or write with such a model; and
+it records that None may be written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
+import attrs
 from attrs import frozen
 
 from hbmodel.errors import SchemaMismatch
-from hbmodel.mapping.model_field import NO_CELL
+from hbmodel.mapping.model_field import NO_CELL, REQUIRED
 from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields
 from hbmodel.tables.registry.layout_text import jsonable
@@ -51,9 +53,13 @@ def with_nullable_columns(schema: TableSchema, layout: Mapping[str, Any]) -> dic
     return {**layout, "columns": {**layout["columns"], **columns}, WAITING: waiting} if waiting else dict(layout)
 
 
-def without_waiting(layout: Mapping[str, Any]) -> dict[str, Any]:
-    """A layout in which None may be written to all nullable columns."""
-    return {part: value for part, value in layout.items() if part != WAITING}
+def without_waiting(layout: Mapping[str, Any], places: Collection[str]) -> dict[str, Any]:
+    """A layout in which None need no longer wait in some columns. Other columns may wait for another call of
+    `hb.alter`.
+    """
+    waiting = [place for place in layout.get(WAITING, ()) if place not in places]
+    others = {part: value for part, value in layout.items() if part != WAITING}
+    return {**others, WAITING: waiting} if waiting else others
 
 
 def none_must_wait(schema: TableSchema, layout: Mapping[str, Any]) -> tuple[Field, ...]:
@@ -75,6 +81,30 @@ class BindingWithoutNone(Binding):
     """
 
     waiting: Sequence[Field] = ()
+
+    @cached_property
+    def writable(self) -> bool:
+        """False, so that the binding is trusted only for a short time, and None is allowed soon after `hb.alter` has
+        ended.
+        """
+        return False
+
+    @cached_property
+    def planned(self) -> TableSchema:
+        """The schema with which writes are planned. In it, the waiting fields have no default.
+
+        With the earlier model, a row exists if it has only a cell of such a column. So an update that puts this cell
+        must check that the row was not deleted in the meantime, as the earlier model does.
+        """
+        schema = self.schema
+        if schema.exists_column is not None or not schema.required_columns:
+            return schema
+        names = frozenset(f.name for f in self.waiting if not f.required)
+        known: TableSchema | None = schema.compiled.get(("planned", names))
+        if known is not None or not names:
+            return known or schema
+        fields = [attrs.evolve(f, default=REQUIRED) if f.name in names else f for f in schema.fields]
+        return schema.keep(("planned", names), attrs.evolve(schema, fields=fields))
 
     def check_values(self, writes: Iterable[RowWrite]) -> None:
         """Raises `SchemaMismatch` for a write that stores None in such a field."""

@@ -8,7 +8,7 @@ Row 00 holds `m:clock`, which sessions put to learn the server's time.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -303,17 +303,17 @@ class Registry:
         """
         self._change_layout(schema, lambda layout: with_members_alone(schema.layout_spec, layout))
 
-    def declare_nullable(self, schema: TableSchema) -> bool:
-        """Registers the model's new nullable columns, in which None must not be written yet. Returns whether there are
-        any such columns, from this call or an earlier one.
+    def declare_nullable(self, schema: TableSchema) -> Sequence[str]:
+        """Registers the model's new nullable columns, in which None must not be written yet. Returns all such columns,
+        from this call or an earlier one.
         """
         self._change_layout(schema, lambda layout: with_nullable_columns(schema, layout))
         registration = self.read(schema)
-        return registration is not None and WAITING in registration.layout
+        return () if registration is None else tuple(registration.layout.get(WAITING, ()))
 
-    def allow_none(self, schema: TableSchema) -> None:
-        """Registers that None may be written in all nullable columns."""
-        self._change_layout(schema, without_waiting)
+    def allow_none(self, schema: TableSchema, places: Collection[str]) -> None:
+        """Registers that None may be written in some nullable columns."""
+        self._change_layout(schema, lambda layout: without_waiting(layout, places))
 
     def _change_layout(self, schema: TableSchema, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
         while (registration := self.read(schema)) is not None:

@@ -20,8 +20,9 @@ from hbmodel.tables.roll.kept_line import ROLL_TIMES, RollTimes
 from hbmodel.tables.roll.writers_roll import WritersRoll
 
 UNWRITABLE = 1.0
-"""A binding that permits no writes is trusted for at most this many seconds. So writes are refused for at most this
-time after an index that the model does not declare is dropped, or after its new columns are registered.
+"""A binding that permits no writes, or no None, is trusted for at most this many seconds. So writes are refused for at
+most this time after an index that the model does not declare is dropped, after its new columns are registered, or after
+`hb.alter` has allowed None.
 """
 
 READS = 3
