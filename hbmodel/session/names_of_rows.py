@@ -20,19 +20,24 @@ from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.wide.slices import SliceScan, close_scan
 from hbmodel.tables.ids.names import Names
 
+_GET = object()
+"""Stands for the last get."""
+
 
 class SessionNames(Names):
     """The names and ids of the dictionaries in a session's store.
 
     If an id is not cached, its name is looked up together with the names of all ids in the batches of rows that scans
     and the last get have returned, by one call for each dictionary. Not thread-safe.
+
+    Attributes:
+        kept: rows that are kept only until the call of the session ends, each batch by its scan or get.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._batches: dict[object, tuple[TableSchema, Iterable[Row]]] = {}
-        self._last: list[tuple[TableSchema, Iterable[Row]]] = []
-        self._got: list[tuple[TableSchema, Iterable[Row]]] = []
+        self.kept: dict[object, tuple[TableSchema, Iterable[Row]]] = {}
 
     def expect(self, scan: object, schema: TableSchema, rows: Iterable[Row]) -> None:
         """Keeps a batch of a scan until the next one arrives or the scan ends."""
@@ -40,18 +45,13 @@ class SessionNames(Names):
 
     def got(self, schema: TableSchema, rows: Iterable[Row]) -> None:
         """Keeps the rows of a get until the next get, or until the call of the session ends."""
-        self._got = [(schema, rows)]
-
-    def call_ended(self) -> None:
-        """Forgets rows that were kept only for the call of the session."""
-        self._last.clear()
-        self._got.clear()
+        self.kept[_GET] = (schema, rows)
 
     def ended(self, scan: object) -> None:
         """Keeps the last batch of a scan only until the call of the session ends: its rows may not be decoded yet."""
         batch = self._batches.pop(scan, None)
         if batch is not None:
-            self._last.append(batch)
+            self.kept[scan] = batch
 
     @contextmanager
     def bound(self) -> Iterator[None]:
@@ -60,18 +60,17 @@ class SessionNames(Names):
             try:
                 yield
             finally:
-                self.call_ended()
+                self.kept.clear()
 
     def name_of(self, dictionary: Dictionary, number: int) -> str:
         """See `Names.name_of`."""
         name = self._cache.name_of(dictionary, number)
         if name is not None:
             return name
-        if self._batches or self._last or self._got:
-            batches = [*self._batches.values(), *self._last, *self._got]
+        if self._batches or self.kept:
+            batches = [*self._batches.values(), *self.kept.values()]
             self._batches.clear()
-            self._last.clear()
-            self._got.clear()
+            self.kept.clear()
             self.look_up(batches)
         return super().name_of(dictionary, number)
 

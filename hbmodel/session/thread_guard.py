@@ -14,11 +14,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CallNames(NameIds, Protocol):
-    """The names of a session, which may keep rows until a call ends."""
+    """The names of a session.
 
-    def call_ended(self) -> None:
-        """Forgets these rows."""
-        ...
+    Attributes:
+        kept: what is forgotten when a call ends.
+    """
+
+    kept: dict[object, Any]
 
 
 class Guard:
@@ -71,8 +73,8 @@ def guarded(method: F) -> F:
             return method(self, *args, **kwargs)
         finally:
             unbind_names(bound)
-            if guard.names is not None:
-                guard.names.call_ended()
+            if guard.names is not None and guard.names.kept:
+                guard.names.kept.clear()
             guard.leave()
 
     return cast("F", inside)

@@ -74,7 +74,7 @@ def looked_up(store: RecordingStore) -> list[tuple[str, str, int]]:
 def kept(session: hb.Session) -> int:
     """The number of batches whose rows the session keeps."""
     names = session._names
-    return len(names._batches) + len(names._last) + len(names._got)
+    return len(names._batches) + len(names.kept)
 
 
 def in_order(found: Any) -> list[Any]:
