@@ -11,9 +11,18 @@ import pytest
 
 from hbmodel.errors import CapabilityError, InvalidRequest
 from hbmodel.store import ConditionalChange, ConditionalPut, Delete, Put
-from hbmodel.store.port import check_and_put_each
+from hbmodel.store.port import change_and_get, check_and_put_each
 from tests.conformance.conformance import Bed, long, now
 from tests.support.slow_machines import lives_for
+
+
+def get_behind(
+    bed: Bed, row: bytes, change: ConditionalChange | ConditionalPut, columns: list[bytes]
+) -> tuple[bool, dict[bytes, bytes] | None]:
+    """Whether a change was applied, and the values that a get behind it finds, or None for an absent row."""
+    applied, rows = change_and_get(bed.store, bed.table, change, columns)
+    (found,) = bed.store.get(bed.table, [row], columns) if rows is None else rows
+    return applied, None if found is None else {column: cell.value for column, cell in found.columns.items()}
 
 
 class CheckAndPutConformance:
@@ -39,6 +48,31 @@ class CheckAndPutConformance:
         assert not self.check_and_put(bed, row, b"d:absent", b"one", b"d:a", b"x")
         assert self.check_and_put(bed, row, b"d:a", b"one", b"d:b", b"two")
         assert bed.values(row) == {b"d:a": b"one", b"d:b": b"two"}
+
+    def test_a_get_behind_a_conditional_put_sees_it(self, bed: Bed) -> None:
+        row = bed.key()(b"r")
+        for value, applied in ((b"one", True), (b"two", False)):
+            put = ConditionalPut(b"d:a", None, Put(row, {b"d:a": value}))
+            assert get_behind(bed, row, put, [b"d:a"]) == (applied, {b"d:a": b"one"})
+        put = ConditionalPut(b"d:a", b"one", Put(row, {b"d:b": b"three"}))
+        assert get_behind(bed, row, put, [b"d:b"]) == (True, {b"d:b": b"three"})
+        put = ConditionalPut(b"d:a", b"other", Put(row, {b"d:b": b"four"}))
+        assert get_behind(bed, row, put, [b"d:none"]) == (False, None)
+        assert bed.values(row) == {b"d:a": b"one", b"d:b": b"three"}
+
+    def test_a_get_behind_a_conditional_change_sees_it(self, bed: Bed) -> None:
+        row = bed.key()(b"r")
+        bed.put(row, {b"d:a": b"one", b"d:c": b"old"}, 10)
+        change = ConditionalChange(row, b"d:a", b"one", [Put(row, {b"d:b": b"two"}), Delete(row, columns=[b"d:c"])])
+        timed = ConditionalChange(row, b"d:b", b"two", [Delete(row, columns=[b"d:b"], timestamp=now() + 10_000)])
+        if not bed.store.capabilities.check_and_mutate:
+            with pytest.raises(CapabilityError):
+                change_and_get(bed.store, bed.table, change, [b"d:a"])
+            return
+        columns = [b"d:b", b"d:c"]
+        assert get_behind(bed, row, change, columns) == (True, {b"d:b": b"two"})
+        assert get_behind(bed, row, timed, columns) == (True, None)
+        assert get_behind(bed, row, timed, [b"d:a"]) == (False, {b"d:a": b"one"})
 
     def test_a_deleted_cell_is_absent(self, bed: Bed) -> None:
         row = bed.key()(b"r")
