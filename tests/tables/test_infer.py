@@ -19,6 +19,7 @@ import hbmodel as hb
 from hbmodel.codecs import java
 from hbmodel.errors import DeclarationError, TableNotFound
 from hbmodel.store import Family, Put
+from hbmodel.tables.adoption.codec_guess import TIMES
 from hbmodel.tables.adoption.inferred_families import MANY, MOST
 from hbmodel.tables.adoption.inferred_names import class_name
 from hbmodel.tables.adoption.table_sample import CELLS
@@ -72,6 +73,17 @@ def key_codecs(found: hb.tables.InferredModel) -> list[str]:
 
 # --- keys -------------------------------------------------------------------------------------------------------------
 
+
+def long_at(n: int) -> bytes:
+    """A time in milliseconds, as `Bytes.toBytes` of Java writes it."""
+    return struct.pack(">q", 1_583_020_800_000 + n * 86_400_000)
+
+
+def reversed_at(n: int) -> bytes:
+    """The same time, subtracted from the largest number, so that the newest is first."""
+    return struct.pack(">q", (1 << 63) - 1 - 1_583_020_800_000 - n * 86_400_000)
+
+
 KEYS: dict[str, tuple[Callable[[int], bytes], list[str], str]] = {
     "decimal digits": (lambda n: b"%010d" % n, ["hb.codecs.DecimalText(10)"], "likely"),
     "hex digits": (lambda n: hashlib.md5(b"%d" % n).hexdigest().encode(), ["hb.codecs.HexText(32)"], "likely"),
@@ -112,6 +124,33 @@ KEYS: dict[str, tuple[Callable[[int], bytes], list[str], str]] = {
     "many parts": (lambda n: b"a/" * 9 + b"%d" % n, ["hb.Text"], "likely"),
     "bytes": (lambda n: b"\xff" * (n % 5 + 1) + b"%d" % n, ["hb.Bytes"], "unsure"),
     "very many digits": (lambda n: b"%01500d" % n, ["hb.Text"], "likely"),
+    "times of 8 bytes": (long_at, ["hb.UInt64"], "likely"),
+    "reversed times of 8 bytes": (reversed_at, ["hb.codecs.ReverseStampInt"], "likely"),
+    "a time behind text": (
+        lambda n: b"EDP.LS_" * (n % 2) + b"KO_" * (1 - n % 2) + long_at(n),
+        ['hb.codecs.Delimited("_")', "hb.UInt64"],
+        "likely",
+    ),
+    "a reversed time behind two parts": (
+        lambda n: b"u%d|/page%d|" % (n % 7, n % 9) + reversed_at(n),
+        ['hb.codecs.Delimited("|")', 'hb.codecs.Delimited("|")', "hb.codecs.ReverseStampInt"],
+        "likely",
+    ),
+    "a number behind text and a zero byte": (
+        lambda n: b"user%d\0" % (n % 7) + struct.pack(">q", n),
+        [r"hb.codecs.Delimited(b'\x00')", "hb.UInt64"],
+        "unsure",
+    ),
+    "a time behind text without an end": (
+        lambda n: b"user%d" % (n % 700) + reversed_at(n),
+        ["hb.codecs.Unterminated(hb.Text, followed_by=8)", "hb.codecs.ReverseStampInt"],
+        "likely",
+    ),
+    "other bytes behind text": (
+        lambda n: b"ab" * (n % 2) + b"c" + hashlib.md5(b"%d" % n).digest()[:8],
+        ["hb.Bytes"],
+        "unsure",
+    ),
 }
 
 
@@ -437,6 +476,8 @@ IN_KEYS = [
     Made(int, hb.codecs.HexText(4), st.integers(0, 16**4 - 1)),
     Made(int, hb.UInt32, st.integers(0, 1 << 20)),
     Made(int, hb.UInt64, st.integers(0, (1 << 64) - 1)),
+    Made(int, hb.UInt64, st.integers(TIMES.start, TIMES.stop - 1)),
+    Made(int, hb.codecs.ReverseStampInt, st.integers(TIMES.start, TIMES.stop - 1)),
     Made(bytes, hb.Bytes(4), st.binary(min_size=4, max_size=4)),
     Made(str, hb.Text, TEXTS.filter(bool)),
     Made(str, hb.codecs.Delimited("|"), TEXTS.filter(lambda text: text and "|" not in text)),

@@ -16,6 +16,9 @@ Confidence = Literal["likely", "unsure"]
 ENOUGH: Final = 20
 """The minimum number of examples for a likely guess."""
 
+TIMES: Final = range(946_684_800_000, 4_102_444_800_000)
+"""Milliseconds since 1970 from 2000 to 2100."""
+
 DECIMAL: Final = re.compile(rb"[0-9]+")
 HEX: Final = re.compile(rb"[0-9a-f]+")
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")

@@ -13,15 +13,13 @@ from hbmodel.encoding.codecs import Bool, Bytes, Codec, JavaInt, JavaLong, Json,
 from hbmodel.encoding.codecs.java_values import IntText, JavaBoolean, JavaDouble
 from hbmodel.encoding.codecs.text_values import BoolText, DecimalValue, FloatText
 from hbmodel.encoding.codecs.time_text import DateText, DatetimeText
-from hbmodel.tables.adoption.codec_guess import ENOUGH, CodecGuess, in_bytes, is_exact, is_text
+from hbmodel.tables.adoption.codec_guess import ENOUGH, TIMES, CodecGuess, in_bytes, is_exact, is_text
 
 PLAUSIBLE: Final = 1 << 61
 """Longs from this value on are treated as other bytes; nanoseconds since 1970 are below it."""
 
 SMALL_LONG: Final = 1 << 53
 SMALL_INT: Final = 1 << 24
-TIMES: Final = range(946_684_800_000, 4_102_444_800_000)
-"""Milliseconds since 1970 from 2000 to 2100."""
 
 _DOUBLE: Final = Struct(">d")
 _SINGLE: Final = Struct(">f")

@@ -17,15 +17,17 @@ from hbmodel.encoding.codecs import (
     Delimited,
     HexText,
     ReverseDecimalText,
+    ReverseStampInt,
     Separated,
     Text,
     UInt32,
     UInt64,
+    Unterminated,
 )
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.encoding.salts import DigestSalt, HashSalt, JavaHashSalt, Salt
 from hbmodel.errors import DecodingError, EncodingError
-from hbmodel.tables.adoption.codec_guess import DECIMAL, ENOUGH, HEX, CodecGuess, in_bytes, is_text, literal
+from hbmodel.tables.adoption.codec_guess import DECIMAL, ENOUGH, HEX, TIMES, CodecGuess, in_bytes, is_text, literal
 
 DELIMITERS: Final = (b"|", b":", b"#", b"_", b"-", b"/", b",", b"\x00")
 """The possible delimiters between the parts of a key, the first choice first."""
@@ -48,9 +50,11 @@ LONG_NUMBER: Final = 10
 """Numbers of so many digits are times or ids, which all have the same number of digits."""
 
 MILLISECOND_DIGITS: Final = 13
-FIRST_TIME: Final = 946_684_800_000
-LAST_TIME: Final = 4_102_444_800_000
-"""The years 2000 to 2100 in ms since 1970."""
+
+LONG: Final = 8
+"""The bytes of a long."""
+
+LONG_MAX: Final = (1 << 63) - 1
 
 PROOF: Final = 32.0
 """How many bits of prefixes must agree with a salt before chance is excluded."""
@@ -223,10 +227,35 @@ def _guesses(keys: Sequence[bytes]) -> Sequence[CodecGuess]:
             return _delimited([*zip(*(key.split(delimiter) for key in keys), strict=True)], delimiter)
         if not any(b"\x00" in key for key in keys):
             return [CodecGuess("str", "hb.Text", Text, enough, f"text (UTF-8) of {in_bytes([*widths])}")]
+    if (ended := _ended_by_long(keys)) is not None:
+        return ended
     if len(widths) == 1:
         (width,) = widths
         return [CodecGuess("bytes", f"hb.Bytes({width})", Bytes(width), False, f"{in_bytes([width])} of no known form")]
     return [CodecGuess("bytes", "hb.Bytes", Bytes, False, f"{in_bytes([*widths])} of no known form")]
+
+
+def _ended_by_long(keys: Sequence[bytes]) -> Sequence[CodecGuess] | None:
+    """The fields of keys that are text followed by a number of eight bytes. None if the keys have no such form.
+
+    Without a delimiter before the number, only times are taken for numbers.
+    """
+    heads, ends = [key[:-LONG] for key in keys], [key[-LONG:] for key in keys]
+    if not all(heads) or not all(is_text(head.replace(b"\x00", b"")) for head in heads):
+        return None
+    time = _time(ends)
+    number = time or _number(ends, LONG)
+    if number is None:
+        return None
+    delimiter = _delimiter(heads)
+    if delimiter is not None and all(head.endswith(delimiter) for head in heads):
+        parts = zip(*(head.split(delimiter)[:-1] for head in heads), strict=True)
+        return [*(evolve(each, likely=number.likely) for each in _delimited([*parts, ends], delimiter)[:-1]), number]
+    if time is None or any(b"\x00" in head for head in heads):
+        return None
+    codec: Codec[str] = Unterminated(Text, followed_by=LONG)
+    text = f"hb.codecs.Unterminated(hb.Text, followed_by={LONG})"
+    return [CodecGuess("str", text, codec, time.likely, f"text before the last {LONG} bytes"), time]
 
 
 def _delimited(fields: Sequence[Sequence[bytes]], delimiter: bytes) -> Sequence[CodecGuess]:
@@ -264,7 +293,7 @@ def _number(keys: Sequence[bytes], width: int) -> CodecGuess | None:
     enough = len(keys) >= ENOUGH
     if width == MILLISECOND_DIGITS and all(map(DECIMAL.fullmatch, keys)):
         times = ReverseDecimalText(width)
-        if all(FIRST_TIME <= times.decode(key) < LAST_TIME <= int(key) for key in keys):
+        if all(times.decode(key) in TIMES and int(key) >= TIMES.stop for key in keys):
             reason = f"{width} digits, times in ms that are subtracted from 9999999999999"
             return CodecGuess("int", f"hb.codecs.ReverseDecimalText({width})", times, enough, reason)
     if width <= WIDEST_NUMBER and all(map(DECIMAL.fullmatch, keys)):
@@ -272,12 +301,26 @@ def _number(keys: Sequence[bytes], width: int) -> CodecGuess | None:
         return CodecGuess("int", f"hb.codecs.DecimalText({width})", codec, enough, f"{width} decimal digits")
     if SHORTEST_HEX <= width <= WIDEST_NUMBER and all(map(HEX.fullmatch, keys)):
         return CodecGuess("int", f"hb.codecs.HexText({width})", HexText(width), enough, f"{width} hex digits")
+    if width == LONG and (time := _time(keys)) is not None:
+        return time
     if width in {4, 8} and not all(map(is_text, keys)):
         lead = width // 4
         leads, ends = ({key[:lead] for key in keys}, {key[lead:] for key in keys})
         if len(ends) > 1 and len(leads) <= max(1, len(keys) // ENOUGH):
             name, codec = ("hb.UInt64", UInt64) if width == 8 else ("hb.UInt32", UInt32)
             return CodecGuess("int", name, codec, False, f"{width} bytes whose beginning hardly varies")
+    return None
+
+
+def _time(longs: Sequence[bytes]) -> CodecGuess | None:
+    """The codec of numbers of eight bytes, if all are times."""
+    numbers, enough = [int.from_bytes(each, "big") for each in longs], len(longs) >= ENOUGH
+    if all(number in TIMES for number in numbers):
+        reason = "8 bytes, times in milliseconds (java.LongTime for datetimes)"
+        return CodecGuess("int", "hb.UInt64", UInt64, enough, reason)
+    if all(LONG_MAX - number in TIMES for number in numbers):
+        reason = "8 bytes, times in ms that are subtracted from 2**63 - 1 (hb.codecs.ReverseStamp for datetimes)"
+        return CodecGuess("int", "hb.codecs.ReverseStampInt", ReverseStampInt, enough, reason)
     return None
 
 
