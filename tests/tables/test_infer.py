@@ -28,7 +28,7 @@ from tests.support.examples import examples
 
 Rows = Mapping[bytes, Mapping[bytes, bytes]]
 
-CONTRADICTIONS = {"key", "key-bytes", "bucket", "value", "value-bytes"}
+CONTRADICTIONS = {"key", "key-bytes", "bucket", "value", "value-bytes", "qualifier"}
 """Kinds of findings that no proposed model has on the sampled rows."""
 
 
@@ -41,7 +41,12 @@ def inferred(rows: Rows, families: Sequence[bytes] = (b"d",)) -> hb.tables.Infer
         assert store.tables() == ["inferred"]
         adoption = hb.tables.adopt(store, declared(found))
         assert CONTRADICTIONS.isdisjoint(finding.kind for finding in adoption.findings), adoption
-        assert found.rows == adoption.rows == len(rows)
+        if not any(guess.in_qualifier for guess in found.guesses):
+            assert found.rows == adoption.rows == len(rows)
+        for other in found.others:
+            adoption = hb.tables.adopt(store, declared(other))
+            assert CONTRADICTIONS.isdisjoint(finding.kind for finding in adoption.findings), adoption
+            assert (other.rows, other.others) == (len(rows), ())
         return found
 
 
@@ -49,12 +54,20 @@ def declared(found: hb.tables.InferredModel) -> type[Any]:
     """The class that the source declares."""
     scope: dict[str, Any] = {"__name__": "proposed"}
     exec(found.source, scope)
-    model: type[Any] = scope[class_name(found.table)]
+    (model,) = (each for each in scope.values() if _declares(each, found))
     schema = hb.schema.schema_of(model)
     assert schema.external
     assert schema.table == found.table
     assert [field.name for field in schema.fields] == [guess.name for guess in found.guesses]
     return model
+
+
+def _declares(value: Any, found: hb.tables.InferredModel) -> bool:
+    """Whether a name of the source is the class with the guessed fields."""
+    if not isinstance(value, type) or value.__module__ != "proposed":
+        return False
+    families = {guess.column.partition(b":")[0] for guess in found.guesses if guess.column is not None}
+    return families <= {*hb.schema.schema_of(value).family_names}
 
 
 def of_keys(*keys: bytes) -> hb.tables.InferredModel:
@@ -351,9 +364,89 @@ def test_wide_rows_are_described() -> None:
         f'# the rows may be wide, with objects in the qualifiers of the family "d": {30 * 20} qualifiers are not '
         "listed, of 4 bytes, such as b'\\x00\\x00\\x00\\x00'"
     ) in found.source
-    only = inferred({row: {c: v for c, v in cells.items() if c != b"d:name"} for row, cells in rows.items()})
+    mixed = {
+        row: {c: v if c < b"d:\0\17" else b"v" for c, v in cells.items() if c != b"d:name"}
+        for row, cells in rows.items()
+    }
+    only = inferred(mixed)
     assert len(only.guesses) == 2
     assert "# its column is declared only because a model needs one" in only.source
+
+
+def test_a_column_of_one_row_is_not_listed_in_a_wide_family() -> None:
+    rows = {b"r%d" % row: {b"d:%d" % (row * 20 + at): b"v" for at in range(20)} | {b"d:name": b"n"} for row in range(9)}
+    assert [guess.column for guess in inferred(rows).guesses] == [None, b"d:name"]
+
+
+def user_rows() -> dict[bytes, dict[bytes, bytes]]:
+    """Users with fixed columns, posts by time, and followers by name."""
+    rows: dict[bytes, dict[bytes, bytes]] = {}
+    for n in range(60):
+        rows[b"user%02d" % n] = {
+            b"info:name": b"N%d" % n,
+            **{b"posts:" + reversed_at(7 * n + at): b'{"n": %d}' % at for at in range(7)},
+            **{b"followers:user%02d" % ((n * 7 + at) % 60): b"1" for at in range(1, 12)},
+        }
+    return rows
+
+
+def test_a_family_whose_qualifiers_are_data_has_its_own_model() -> None:
+    found = inferred(user_rows(), [b"followers", b"info", b"posts"])
+    assert [guess.column for guess in found.guesses] == [None, b"info:name"]
+    followers, posts = found.others
+    assert [(guess.name, guess.codec, guess.in_qualifier, guess.column) for guess in followers.guesses] == [
+        ("key", "hb.Text", False, None),
+        ("qualifier", "hb.Text", True, None),
+        ("value", "hb.Text", False, b"followers:"),
+    ]
+    assert [(guess.codec, guess.confidence) for guess in posts.guesses] == [
+        ("hb.Text", "likely"), ("hb.codecs.ReverseStampInt", "likely"), ("hb.Text", "likely"),
+    ]  # fmt: skip
+    assert (
+        "# unsure: the qualifiers of the family may be data: it has 420, and none of them is in more than half of the "
+        'rows\n@hb.model(table="inferred", family="posts", external=True)\nclass InferredPosts:\n'
+    ) in found.source
+    assert "    qualifier: hb.Key[str] = hb.key(hb.Text, in_qualifier=True)\n" in found.source
+    assert '    value: hb.Column[str] = hb.column("", hb.Text)\n' in found.source
+    assert found.source.count("import hbmodel as hb") == posts.source.count("import hbmodel as hb") == 1
+
+
+def test_all_models_of_one_table_are_adopted() -> None:
+    with hb.connect("memory:") as store:
+        store.create_table("inferred", [Family(family) for family in (b"followers", b"info", b"posts")])
+        salt = hb.HashSalt(4)
+        rows = user_rows()
+        store.put("inferred", [Put(salted(salt, [key])[0], cells) for key, cells in rows.items()])
+        found = hb.tables.infer(store, "inferred")
+        assert found.salt == "hb.HashSalt(4)"
+        scope: dict[str, Any] = {"__name__": "proposed"}
+        exec(found.source, scope)
+        user, follower, post = (scope[name] for name in ("Inferred", "InferredFollowers", "InferredPosts"))
+        for model in (user, follower, post):
+            assert hb.tables.adopt(store, model).adopted
+        session = hb.Session(store)
+        names = [each.qualifier for each in session.query(follower).where(follower.key == "user00")]
+        assert names == [f"user{at:02d}" for at in range(1, 12)]
+        assert session.query(post).where(post.key == "user00").count() == 7
+
+
+def test_a_table_with_data_in_all_qualifiers() -> None:
+    rows = {b"m%d" % row: {b"d:" + struct.pack(">I", row << 16 | at): b"\1" for at in range(20)} for row in range(30)}
+    found = inferred(rows)
+    assert [(guess.name, guess.codec, guess.column) for guess in found.guesses] == [
+        ("key", "hb.Text", None),
+        ("qualifier", "hb.UInt32", None),
+        ("value", "hb.codecs.Bool", b"d:"),
+    ]
+    assert found.others == []
+
+
+@pytest.mark.parametrize("value", [lambda at: b"v" if at % 2 else b"\xff", lambda at: b""])
+def test_what_is_no_data(value: Callable[[int], bytes]) -> None:
+    """Values of several forms, or an empty qualifier, speak for columns."""
+    rows = {b"r%d" % row: {b"d:%d" % (row * 20 + at): value(at) for at in range(20)} for row in range(9)}
+    rows[b"r0"][b"d:"] = value(0)
+    assert "in_qualifier=True)" not in inferred(rows).source
 
 
 @pytest.mark.parametrize(
@@ -390,6 +483,7 @@ def test_very_many_qualifiers_are_looked_at_in_part() -> None:
         for row in range(MOST // 900 + 2):
             cells = {b"d:" + struct.pack(">HH", row, at): b"\1" for at in range(900)}
             store.put("inferred", [Put(b"m%02d" % row, cells)])
+        assert f"it has more than {MOST}, and none" in hb.tables.infer(store, "inferred").source
         store.put("inferred", [Put(b"long", {b"d:%06d" % at: b"1" for at in range(CELLS + 5)})])
         found = hb.tables.infer(store, "inferred")
         declared(found)
@@ -549,3 +643,29 @@ def test_a_proposed_model_fits_whatever_was_written(data: st.DataObject) -> None
 )
 def test_a_proposed_model_fits_any_bytes(rows: Rows) -> None:
     inferred({key: {**cells, b"d:e": b"e"} for key, cells in rows.items()})
+
+
+QUALIFIERS = [
+    st.binary(min_size=1, max_size=12),
+    st.binary(min_size=8, max_size=8),
+    st.integers(TIMES.start, TIMES.stop - 1).map(lambda time: struct.pack(">q", (1 << 63) - 1 - time)),
+    st.integers(0, 999).map(lambda n: b"u%d|" % n + struct.pack(">q", TIMES.start + n)),
+    st.integers(0, 999).map(lambda n: b"%05d-%d" % (n, n % 7)),
+    TEXTS.filter(bool).map(str.encode),
+]
+"""Qualifiers of one form each."""
+
+
+@pytest.mark.lengthy
+@settings(max_examples=examples(60))
+@given(st.data())
+def test_a_proposed_model_of_cells_fits_any_qualifiers(data: st.DataObject) -> None:
+    of_one_form = data.draw(st.sampled_from([*QUALIFIERS, st.one_of(QUALIFIERS)]))
+    usable = of_one_form.filter(lambda name: not name.startswith(b"_"))
+    names = data.draw(st.sets(usable, min_size=MANY + 1, max_size=MANY + 20))
+    values = data.draw(st.sampled_from(IN_CELLS))
+    rows: dict[bytes, dict[bytes, bytes]] = {}
+    for at, name in enumerate(sorted(names)):
+        row = rows.setdefault(b"row%d" % (at % 7), {b"d:name": b"n"})
+        row[b"e:" + name] = values.codec.encode(data.draw(values.values))
+    inferred(rows, [b"d", b"e"])

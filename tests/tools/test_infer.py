@@ -57,13 +57,16 @@ def test_the_result_as_json(url: str) -> None:
     assert result.exit_code == 0
     told = json.loads(result.output)
     key, size, other = told.pop("guesses")
-    assert told == {"table": "cli_inferred", "rows": 2, "salt": None, "exists": None, "source": SOURCE}
+    assert told == {
+        "table": "cli_inferred", "rows": 2, "salt": None, "exists": None, "others": [], "source": SOURCE,
+    }  # fmt: skip
     assert key["column"] is None
     assert size == {
         "name": "s",
         "column": "d:s",
         "annotation": "int",
         "codec": "java.Long",
+        "in_qualifier": False,
         "confidence": "unsure",
         "reason": "8 bytes that are plausible as big-endian numbers; in all 2 rows",
         "example": "\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01",

@@ -11,8 +11,8 @@ from hbmodel.errors import DeclarationError, TableNotFound
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.adoption.codec_guess import ENOUGH, CodecGuess, Confidence, literal
 from hbmodel.tables.adoption.findings import SHOWN
-from hbmodel.tables.adoption.inferred_families import Chosen, ColumnFound, SampledColumns
-from hbmodel.tables.adoption.inferred_key import InferredKey, infer_key
+from hbmodel.tables.adoption.inferred_families import CellObjects, Chosen, ColumnFound, SampledColumns
+from hbmodel.tables.adoption.inferred_key import InferredKey, infer_fields, infer_key
 from hbmodel.tables.adoption.inferred_names import FieldNames, class_name
 from hbmodel.tables.adoption.table_sample import sampled_rows
 
@@ -29,6 +29,7 @@ class InferredField:
         column: `family:qualifier`; None for a field of the row key.
         annotation: the type of its values, as source text.
         codec: the codec, as source text, such as `java.Long`.
+        in_qualifier: whether it is a key field in the qualifier.
         confidence: `likely` or `unsure`.
         reason: the evidence for the guess, in a few words.
         example: the bytes of the first value that was read, at most 64 of them.
@@ -41,13 +42,14 @@ class InferredField:
     confidence: Confidence
     reason: str
     example: bytes
+    in_qualifier: bool = False
 
 
 @frozen
 class InferredModel:
     """A model that hbmodel proposes for a table.
 
-    Its text is the source of the model.
+    Its text is the source of the model, and of the models of other families.
 
     Attributes:
         table: the name of the table.
@@ -55,7 +57,8 @@ class InferredModel:
         guesses: the fields of the key in their order, then the columns.
         salt: the salt, as source text, or None.
         exists: the `family:qualifier` of the cell that shows that a row exists, or None.
-        source: a Python module that declares the model.
+        source: a Python module that declares the model and the others.
+        others: further models of the table, one for each family whose qualifiers may be data.
     """
 
     table: str
@@ -64,6 +67,7 @@ class InferredModel:
     salt: str | None
     exists: bytes | None
     source: str
+    others: Sequence[InferredModel] = ()
 
     def __str__(self) -> str:
         return self.source
@@ -74,7 +78,8 @@ def infer(store: Store, table: str, *, sample: int = ROWS) -> InferredModel:
 
     Rows from the start, the middle and the end of every region are read, with at most 1,000 cells each. Each guess is
     marked as `likely` or `unsure`, with the reason. Every codec and salt fits all sampled rows, but may still be wrong.
-    So correct the model, and check it with `adopt`. Nothing is registered or written.
+    So correct the model, and check it with `adopt`. A family with many qualifiers, of which none is in most rows, has a
+    model of its own, whose objects are the cells. Nothing is registered or written.
 
     Args:
         store: the store that holds the table.
@@ -82,7 +87,7 @@ def infer(store: Store, table: str, *, sample: int = ROWS) -> InferredModel:
         sample: about how many rows are read, at least 1.
 
     Returns:
-        The source of the model, and the guesses one by one.
+        The source of the models, and the guesses one by one.
 
     Raises:
         DeclarationError: the table is empty, none of its columns can be declared, or the sample is not a whole number
@@ -106,7 +111,7 @@ def infer(store: Store, table: str, *, sample: int = ROWS) -> InferredModel:
             table=table,
         )
     chosen = columns.chosen()
-    if not chosen.columns and chosen.flag is None:
+    if not chosen.columns and chosen.flag is None and not chosen.objects:
         raise DeclarationError(
             "No column of the sampled rows can be declared in an external model. If hbmodel wrote the table, use the "
             "model that declares it.",
@@ -115,23 +120,98 @@ def infer(store: Store, table: str, *, sample: int = ROWS) -> InferredModel:
     return _model(table, keys, chosen)
 
 
+@frozen
+class _Written:
+    """A model without its source, and the lines of its class. They contain bytes of the table only as literals."""
+
+    model: InferredModel
+    lines: Sequence[str]
+
+
 def _model(table: str, keys: Sequence[bytes], chosen: Chosen) -> InferredModel:
-    key, names = infer_key(keys), FieldNames()
-    parts = [
-        InferredField(
-            names.name(name), None, guess.annotation, guess.text, _confidence(guess), guess.reason, example[:SHOWN]
-        )
-        for name, guess, example in key.parts
-    ]
-    columns = [_column(names, found, len(keys)) for found in chosen.columns]
-    flag = chosen.flag
+    key, classes = infer_key(keys), FieldNames()
+    written: list[_Written] = []
+    if chosen.columns or chosen.flag is not None:
+        written.append(_of_columns(classes.name(class_name(table)), table, len(keys), key, chosen))
+    for objects in chosen.objects:
+        name = class_name(table) + (class_name(objects.family.decode()) if written else "")
+        written.append(_of_cells(classes.name(name), table, len(keys), key, objects))
+    written[0] = evolve(written[0], lines=[*written[0].lines, *(f"    # {note}" for note in chosen.notes)])
+    first, *others = [evolve(each.model, source=_module([each])) for each in written]
+    return evolve(first, source=_module(written), others=others)
+
+
+def _of_columns(name: str, table: str, rows: int, key: InferredKey, chosen: Chosen) -> _Written:
+    """The model of the columns that have names."""
+    names, flag = FieldNames(), chosen.flag
+    parts = _key_fields(names, key)
+    columns = [_column(names, found, rows) for found in chosen.columns]
+    family = (chosen.columns[0] if flag is None else flag).family
+    options, comments = [], []
+    if flag is not None:
+        options.append(f"exists=hb.flag({_alias(flag.family, flag.qualifier)}, {literal(flag.profile.first)})")
+        comments.append(f"# {'likely' if rows >= ENOUGH else 'unsure'}: every sampled row has the cell of exists=")
+    lines = [*comments, *_head(name, table, family, key, options)]
+    for part in parts:
+        lines += _key_lines(part)
+    for each, found in zip(columns, chosen.columns, strict=True):
+        arguments = [_alias(found.family, found.qualifier), each.codec]
+        if not found.everywhere:
+            arguments.append("default=None")
+        if found.family != family:
+            arguments.append(f"family={literal(found.family.decode())}")
+        lines += _column_lines(each, arguments)
     exists = None if flag is None else flag.family + b":" + flag.qualifier
-    model = InferredModel(table, len(keys), [*parts, *columns], key.salt, exists, "")
-    return evolve(model, source="\n".join(_source(model, key, chosen)) + "\n")
+    return _Written(InferredModel(table, rows, [*parts, *columns], key.salt, exists, ""), lines)
+
+
+def _of_cells(name: str, table: str, rows: int, key: InferredKey, objects: CellObjects) -> _Written:
+    """The model of a family whose cells are objects."""
+    names, profile = FieldNames(), objects.profile
+    parts = _key_fields(names, key)
+    inner = [
+        evolve(_key_field(names, _of_qualifier(part), guess, example), in_qualifier=True)
+        for part, guess, example in infer_fields(objects.qualifiers)
+    ]
+    guess = profile.guess()
+    value = InferredField(
+        names.name("value"),
+        objects.family + b":",
+        guess.annotation,
+        guess.text,
+        _confidence(guess),
+        f"{guess.reason}; in all {profile.count} cells",
+        profile.first[:SHOWN],
+    )
+    number = f"{'more than ' if objects.more else ''}{len(objects.qualifiers)}"
+    lines = [
+        f"# unsure: the qualifiers of the family may be data: it has {number}, and none of them is in more than half "
+        "of the rows",
+        *_head(name, table, objects.family, key, []),
+    ]
+    for part in [*parts, *inner]:
+        lines += _key_lines(part)
+    lines += _column_lines(value, ['""', value.codec])
+    return _Written(InferredModel(table, rows, [*parts, *inner, value], key.salt, None, ""), lines)
+
+
+def _of_qualifier(part: str) -> str:
+    """The name of a field in the qualifier, made from its name in a row key: `qualifier1` from `part1`."""
+    return f"qualifier{part.removeprefix('key').removeprefix('part')}"
 
 
 def _confidence(guess: CodecGuess) -> Confidence:
     return "likely" if guess.likely else "unsure"
+
+
+def _key_fields(names: FieldNames, key: InferredKey) -> Sequence[InferredField]:
+    return [_key_field(names, name, guess, example) for name, guess, example in key.parts]
+
+
+def _key_field(names: FieldNames, name: str, guess: CodecGuess, example: bytes) -> InferredField:
+    return InferredField(
+        names.name(name), None, guess.annotation, guess.text, _confidence(guess), guess.reason, example[:SHOWN]
+    )
 
 
 def _column(names: FieldNames, found: ColumnFound, rows: int) -> InferredField:
@@ -151,47 +231,45 @@ def _column(names: FieldNames, found: ColumnFound, rows: int) -> InferredField:
 # --- source text ------------------------------------------------------------------------------------------------------
 
 
-def _source(model: InferredModel, key: InferredKey, chosen: Chosen) -> Iterator[str]:
-    """The lines of the module. They contain bytes of the table only as literals."""
-    flag = chosen.flag
-    family = (chosen.columns[0] if flag is None else flag).family
-    options = [f"table={literal(model.table)}", f"family={literal(family.decode())}", "external=True"]
+def _module(written: Sequence[_Written]) -> str:
+    """A module that declares some models."""
+    rows, codecs = written[0].model.rows, [guess.codec for each in written for guess in each.model.guesses]
+    lines = [f"# A proposal from {rows} rows: correct it, then check it with hb.tables.adopt."]
+    if any("Any" in codec for codec in codecs):
+        lines += ["from typing import Any", ""]
+    lines.append("import hbmodel as hb")
+    if any(codec.startswith("java.") for codec in codecs):
+        lines.append("from hbmodel.codecs import java")
+    for each in written:
+        lines += ["", "", *each.lines]
+    return "\n".join(lines) + "\n"
+
+
+def _head(name: str, table: str, family: bytes, key: InferredKey, more: Sequence[str]) -> Iterator[str]:
+    """The first lines of a class."""
+    options = [f"table={literal(table)}", f"family={literal(family.decode())}", "external=True"]
     if key.salt is not None:
         options.append(f"salt={key.salt}")
-    if flag is not None:
-        alias = _alias(flag.family, flag.qualifier)
-        options.append(f"exists=hb.flag({alias}, {literal(flag.profile.first)})")
-    yield f"# A proposal from {model.rows} rows: correct it, then check it with hb.tables.adopt."
-    codecs = [each.codec for each in model.guesses]
-    if any("Any" in codec for codec in codecs):
-        yield "from typing import Any"
-        yield ""
-    yield "import hbmodel as hb"
-    if any(codec.startswith("java.") for codec in codecs):
-        yield "from hbmodel.codecs import java"
-    yield ""
-    yield ""
-    if flag is not None:
-        yield f"# {'likely' if model.rows >= ENOUGH else 'unsure'}: every sampled row has the cell of exists="
-    if key.salt is not None:
         yield f"# likely: {key.note}"
-    yield f"@hb.model({', '.join(options)})"
-    yield f"class {class_name(model.table)}:"
+    yield f"@hb.model({', '.join([*options, *more])})"
+    yield f"class {name}:"
     if key.salt is None and key.note is not None:
         yield f"    # unsure: {key.note}"
-    for each, found in zip(model.guesses, [*[None] * len(key.parts), *chosen.columns], strict=True):
-        yield f"    # {each.confidence}: {each.reason}; such as {each.example!r}"
-        if found is None:
-            yield f"    {each.name}: hb.Key[{each.annotation}] = hb.key({each.codec})"
-            continue
-        arguments = [_alias(found.family, found.qualifier), each.codec]
-        if not found.everywhere:
-            arguments.append("default=None")
-        if found.family != family:
-            arguments.append(f"family={literal(found.family.decode())}")
-        yield f"    {each.name}: hb.Column[{each.annotation}] = hb.column({', '.join(arguments)})"
-    for note in chosen.notes:
-        yield f"    # {note}"
+
+
+def _key_lines(field: InferredField) -> Iterator[str]:
+    yield _comment(field)
+    place = ", in_qualifier=True" if field.in_qualifier else ""
+    yield f"    {field.name}: hb.Key[{field.annotation}] = hb.key({field.codec}{place})"
+
+
+def _column_lines(field: InferredField, arguments: Sequence[str]) -> Iterator[str]:
+    yield _comment(field)
+    yield f"    {field.name}: hb.Column[{field.annotation}] = hb.column({', '.join(arguments)})"
+
+
+def _comment(field: InferredField) -> str:
+    return f"    # {field.confidence}: {field.reason}; such as {field.example!r}"
 
 
 def _alias(family: bytes, qualifier: bytes) -> str:

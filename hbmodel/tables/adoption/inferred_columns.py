@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from struct import Struct
 from typing import Any, Final
@@ -150,6 +150,20 @@ class ValueProfile:
         self.first = self.first or data
         self._forms = [form for form in self._forms if form.test(data) and is_exact(form.codec, data)]
         self._traits = [name for name in self._traits if TRAITS[name](data)]
+
+    @classmethod
+    def of_all(cls, profiles: Collection[ValueProfile]) -> ValueProfile:
+        """What the values of several columns have in common. At least one column must be given."""
+        firsts = [each.first for each in profiles]
+        return cls(
+            sum(each.count for each in profiles),
+            sum(each.empty for each in profiles),
+            next(filter(None, firsts), b""),
+            all(each.constant for each in profiles) and len({*firsts}) == 1,
+            (min(each.widths[0] for each in profiles), max(each.widths[1] for each in profiles)),
+            [form for form in FORMS if all(form in each._forms for each in profiles)],
+            [name for name in TRAITS if all(name in each._traits for each in profiles)],
+        )
 
     def guess(self) -> CodecGuess:
         """The first codec that decodes every value and encodes it to the same bytes."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
+from hbmodel.encoding.codecs import Bytes
 from hbmodel.errors import DeclarationError
 from hbmodel.mapping.declare.families import family_name
 from hbmodel.mapping.declare.names import as_qualifier
@@ -29,7 +30,7 @@ MOST_KINDS: Final = 3
 PREFIX: Final = re.compile(rb"[A-Za-z][A-Za-z0-9]*[^A-Za-z0-9]")
 
 SHARE: Final = 10
-"""A column of a wide family is listed if at least one row in this many has it."""
+"""A column of a wide family is listed if at least one row in this many has it, and more than one row."""
 
 
 @frozen
@@ -60,17 +61,35 @@ class FamilyFound:
 
 
 @frozen
+class CellObjects:
+    """A family whose qualifiers are data, so that each cell may be an object.
+
+    Attributes:
+        qualifiers: those whose values were examined, in order.
+        more: whether there are others.
+        profile: what the values of all cells have in common.
+    """
+
+    family: bytes
+    qualifiers: Sequence[bytes]
+    more: bool
+    profile: ValueProfile
+
+
+@frozen
 class Chosen:
-    """What a model of the sampled rows declares.
+    """What the models of the sampled rows declare.
 
     Attributes:
         columns: by family and qualifier.
         flag: the cell that has the same value in every row, if nothing else shows that a row exists.
+        objects: the families that need models of their own.
         notes: comments about what is left out.
     """
 
     columns: Sequence[ColumnFound]
     flag: ColumnFound | None
+    objects: Sequence[CellObjects]
     notes: Sequence[str]
 
 
@@ -102,24 +121,40 @@ class SampledColumns:
         notes = ["some rows have more cells than were read: columns at their ends may be missing"] if self.cut else []
         columns: list[ColumnFound] = []
         rare: list[ColumnFound] = []
+        objects: list[CellObjects] = []
         for name, family in sorted(self.families.items()):
             if not _is_declarable(name):
                 notes.append(f"left out: a model cannot name the family {name[:SHOWN]!r}")
                 continue
             usable = dict(_declarable(name, family.profiles, notes))
+            if self._are_data(usable):
+                objects.append(CellObjects(name, sorted(usable), family.more > 0, ValueProfile.of_all(usable.values())))
+                continue
             listed = usable
             if len(family.profiles) > MANY:
-                listed = {each: profile for each, profile in usable.items() if profile.count * SHARE >= self.rows}
+                least = max(self.rows / SHARE, min(self.rows, 2))
+                listed = {each: profile for each, profile in usable.items() if profile.count >= least}
                 if left := [each for each in usable if each not in listed]:
                     notes.append(_wide(name, left, family.more, listed))
             for qualifier, profile in sorted(usable.items()):
                 found = ColumnFound(name, qualifier, profile, profile.count == self.rows)
                 (columns if qualifier in listed else rare).append(found)
-        if not columns and rare:
+        if not columns and rare and not objects:
             notes.append("its column is declared only because a model needs one")
             columns = [max(rare, key=lambda found: found.profile.count)]
         flag = self._flag(columns)
-        return Chosen([found for found in columns if found is not flag], flag, notes)
+        return Chosen([found for found in columns if found is not flag], flag, objects, notes)
+
+    def _are_data(self, profiles: Mapping[bytes, ValueProfile]) -> bool:
+        """Whether the qualifiers of a family may be data: there are many, none is in most rows, and all values have one
+        form.
+        """
+        if len(profiles) <= MANY or b"" in profiles or _kinds([*profiles], ()):
+            return False
+        if any(2 * profile.count > self.rows for profile in profiles.values()):
+            return False
+        known = ValueProfile.of_all(profiles.values()).guess().codec is not Bytes
+        return known or all(profile.guess().codec is Bytes for profile in profiles.values())
 
     def _flag(self, columns: Sequence[ColumnFound]) -> ColumnFound | None:
         """A cell that has one byte (not 00), the same in every row. None if another column is also in every row."""

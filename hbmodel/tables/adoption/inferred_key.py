@@ -96,10 +96,10 @@ def infer_key(keys: Sequence[bytes]) -> InferredKey:
     if salt is None and (salt := _salt(keys, {width: ended for width, (_, ended) in firsts.items()})) is not None:
         salt = evolve(salt, text=f'{salt.text[:-1]}, by="{FIRST_PART}")', by_first=True)
     if salt is not None:
-        fields = _fields(rests[salt.width])
+        fields = infer_fields(rests[salt.width])
         if not salt.by_first or fields[0][0] == FIRST_PART:
             return InferredKey(fields, salt.text, "this salt computes the bucket of every sampled row")
-    return InferredKey(_fields(keys), note=_salt_of_text(keys, firsts) or _perhaps_salted(keys))
+    return InferredKey(infer_fields(keys), note=_salt_of_text(keys, firsts) or _perhaps_salted(keys))
 
 
 # --- salts ------------------------------------------------------------------------------------------------------------
@@ -197,7 +197,8 @@ def _perhaps_salted(keys: Sequence[bytes]) -> str | None:
 # --- fields -----------------------------------------------------------------------------------------------------------
 
 
-def _fields(keys: Sequence[bytes]) -> Sequence[tuple[str, CodecGuess, bytes]]:
+def infer_fields(keys: Sequence[bytes]) -> Sequence[tuple[str, CodecGuess, bytes]]:
+    """The fields of keys without a salt, in key order, each with its name and an example."""
     parts = _guesses(keys)
     names = ["key"] if len(parts) == 1 else [f"part{at}" for at in range(1, len(parts) + 1)]
     layout = KeyLayout(tuple(KeyField(name, guess.codec) for name, guess in zip(names, parts, strict=True)))

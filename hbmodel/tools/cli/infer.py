@@ -41,11 +41,13 @@ def _as_json(model: InferredModel) -> dict[str, Any]:
                 "column": json_of_value(each.column),
                 "annotation": each.annotation,
                 "codec": each.codec,
+                "in_qualifier": each.in_qualifier,
                 "confidence": each.confidence,
                 "reason": each.reason,
                 "example": json_of_value(each.example),
             }
             for each in model.guesses
         ],
+        "others": [_as_json(other) for other in model.others],
         "source": model.source,
     }
