@@ -112,7 +112,8 @@ ABOUT: Final[Mapping[Kind, _About]] = {
         "declare the model without external=True, or use the table's own registry, or copy only live rows",
     ),
     "family-undeclared": _About(
-        "the model has no column in the family: its cells are neither read nor deleted, and make no row an object",
+        "neither this model nor a registered one has a column in the family: its cells are neither read nor deleted, "
+        "and make no row an object",
         "nothing, or declare columns with family=, or a model of its own for the family",
         note=True,
     ),

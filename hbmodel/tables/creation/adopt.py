@@ -128,12 +128,14 @@ def adopt(
         raise TableNotFound("There is no such table to adopt: correct the name of the table.", table=schema.table)
     catalog = Registry(store, registry)
     plans = planned(store, (model,), None, catalog)
+    others = catalog.uses_of_others(schema)
     judged = judge_sample(
         store,
         schema,
         sample,
         has_system_cells=any(plan.has_system_cells(schema) for plan in plans),
-        others=[use.owns for use in catalog.uses_of_others(schema)],
+        others=[use.owns for use in others],
+        families={family for use in others for family in use.families},
     )
     tally = judged.tally
     adoption = Adoption(
