@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,6 +13,7 @@ from uuid import uuid4
 import pytest
 
 import hbmodel as hb
+from hbmodel.store import Store
 from hbmodel.store.gateway.wire.connection import ThriftConnection
 
 pytestmark = pytest.mark.hbase
@@ -61,11 +63,18 @@ class Wide:
     text: hb.Column[str] = hb.column("t")
 
 
-MODELS = (Plain, Flagged, Counted, Indexed, Versioned, Wide)
+@hb.model(table=f"trips_external_{ID}", family="d", external=True)
+class External:
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    text: hb.Column[str | None] = hb.column("t", default=None)
+
+
+MODELS = (Plain, Flagged, Counted, Indexed, Versioned, Wide, External)
 
 numbers = itertools.count(1_000)
 
 Work = Callable[[hb.Session], Any]
+
 
 CALLS: dict[str, list[Work]] = {
     "`get`, `get_many` of up to 1,000 objects": [
@@ -124,7 +133,23 @@ CALLS: dict[str, list[Work]] = {
         lambda session: session.update_key(Wide, row=1, number=ROWS - 1, text=str(next(numbers))),
     ],
     "wide rows: `delete` and `commit`": [lambda session: session.delete_key(Wide, row=2, number=next(numbers))],
+    "tables of other programs: `put`, or `put_all` of up to 1,000 rows": [
+        lambda session: session.put(External, number=1, text="b"),
+        lambda session: session.put_all(External, [{"number": number, "text": "b"} for number in range(1_000)]),
+    ],
 }
+
+ALONE: dict[str, list[Work]] = {
+    "a session of its own for a `get`": [lambda session: session.get(Plain, number=1)],
+    "a session of its own for an `add`": [
+        lambda session: session.add(Plain(number=1, first="a")),
+        lambda session: session.add(External(number=1, text="a")),
+    ],
+    "a session of its own for an `add`, with an index": [
+        lambda session: session.add(Indexed(number=next(numbers), group=7)),
+    ],
+}
+"""Calls in sessions that make no other call."""
 
 TRIES = 5
 """How often each call is made. The fewest round trips count, because a call may also read the clock or the registry."""
@@ -155,11 +180,11 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture(params=["thrift1", "thrift2"])
-def gateway(request: pytest.FixtureRequest) -> Iterator[tuple[int, hb.Session]]:
+def gateway(request: pytest.FixtureRequest) -> Iterator[tuple[int, Store, hb.Session]]:
     hbase = request.getfixturevalue("hbmodel_hbase")
     place = 0 if request.param == "thrift1" else 1
     with hb.connect((hbase.url, hbase.thrift2_url)[place]) as store:
-        hb.create_tables(store, *MODELS)
+        hb.create_tables(store, *MODELS, create_external=True)
         try:
             with hb.Session(store) as session:
                 for number in range(ROWS):
@@ -172,19 +197,29 @@ def gateway(request: pytest.FixtureRequest) -> Iterator[tuple[int, hb.Session]]:
                 session.commit()
                 session.add(Wide(row=1, number=ROWS - 1, text="a"))
                 session.commit()
-                yield place, session
+                yield place, store, session
         finally:
             hb.drop_tables(store, *MODELS)
 
 
-def test_the_round_trips_are_those_of_the_page(gateway: tuple[int, hb.Session], begun: list[int]) -> None:
-    place, session = gateway
+def test_the_round_trips_are_those_of_the_page(gateway: tuple[int, Store, hb.Session], begun: list[int]) -> None:
+    place, store, session = gateway
     said = {call: trips[place] for call, trips in documented().items()}
-    found = {call: trips_of(session, works, begun) for call, works in CALLS.items()}
+    found = {call: trips_of(lambda: nullcontext(session), works, begun) for call, works in CALLS.items()}
+    found |= {call: trips_of(lambda: hb.Session(store), works, begun) for call, works in ALONE.items()}
     assert found == said
 
 
-def trips_of(session: hb.Session, works: list[Work], begun: list[int]) -> str:
+def test_sessions_of_a_factory_take_no_more_round_trips_than_one_session(
+    gateway: tuple[int, Store, hb.Session], begun: list[int]
+) -> None:
+    _, store, session = gateway
+    sessions = hb.SessionFactory(store)
+    for works in ALONE.values():
+        assert trips_of(sessions, works, begun) == trips_of(lambda: nullcontext(session), works, begun)
+
+
+def trips_of(sessions: Callable[[], AbstractContextManager[hb.Session]], works: list[Work], begun: list[int]) -> str:
     """The round trips of some calls; `-` if the gateway cannot carry them out."""
     fewest: set[str] = set()
     for work in works:
@@ -192,8 +227,9 @@ def trips_of(session: hb.Session, works: list[Work], begun: list[int]) -> str:
         try:
             for _ in range(TRIES):
                 begun[0] = 0
-                work(session)
-                session.commit()
+                with sessions() as session:
+                    work(session)
+                    session.commit()
                 counts.append(begun[0])
             fewest.add(str(min(counts)))
         except hb.errors.CapabilityError:
