@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -164,12 +165,15 @@ def documented() -> dict[str, tuple[str, str]]:
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Counts the requests that are sent while no reply is outstanding."""
-    count = [0]
+    """Counts the requests that this thread sends while no reply is outstanding.
+
+    Other threads send requests too: those that keep lines on the writers' roll, and those that earlier tests have left.
+    """
+    count, own = [0], threading.get_ident()
 
     def counted(send: Any) -> Any:
         def counting(self: ThriftConnection, *args: Any, **more: Any) -> None:
-            count[0] += self.outstanding == 0
+            count[0] += self.outstanding == 0 and threading.get_ident() == own
             send(self, *args, **more)
 
         return counting
