@@ -235,6 +235,7 @@ def test_another_codec_is_still_refused(memory: hb.Store) -> None:
         hb.alter(memory, Other, times=TIMES)
 
 
+@pytest.mark.lengthy
 def test_a_crash_at_any_call_of_an_alteration_is_finished_by_the_next_one() -> None:
     before, after = declare("plain", optional=False), declare("plain", optional=True)
     for at in range(1000):
@@ -322,6 +323,7 @@ def test_an_alteration_waits_for_programs_that_read_with_the_earlier_model(
                 read()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("gated", [False, True])
 def test_an_open_session_may_soon_write_none(memory: hb.Store, gated: bool) -> None:
     store = RecordingStore(memory, gated=gated)
@@ -382,6 +384,7 @@ def test_an_update_beside_a_delete_leaves_nothing_that_the_earlier_model_cannot_
             assert old.get(model, name="a") is None
 
 
+@pytest.mark.lengthy
 def test_two_alterations_wait_for_their_own_columns_only(memory: hb.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def declared(*optional: str) -> Any:
         body: dict[str, Any] = {"name": hb.key(), "one": hb.column(), "two": hb.column()}
@@ -413,6 +416,7 @@ def test_two_alterations_wait_for_their_own_columns_only(memory: hb.Store, monke
         session.commit()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("declared_before", [False, True])
 def test_objects_do_not_move_while_none_must_wait(memory: hb.Store, declared_before: bool) -> None:
     """After a rollback, programs with the earlier model could not read rows with None."""
