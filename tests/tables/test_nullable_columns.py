@@ -463,6 +463,12 @@ def test_a_column_may_not_become_none_while_the_objects_move(memory: hb.Store) -
     moving.start()
     with pytest.raises(hb.errors.MigrationError, match="finish the migration, or roll it back"):
         hb.alter(memory, after, times=TIMES)
+    body = {**body, "note": hb.column("n", default=None), "more": hb.column("m", default=0, family="e")}
+    types = {**types, "note": hb.Column[str | None], "more": hb.Column[int]}
+    wider = hb.model(table="nullable_plain", family="d")(type("Wider", (), {**body, "__annotations__": types}))
+    with pytest.raises(hb.errors.MigrationError):
+        hb.alter(memory, wider, times=TIMES)
+    assert [family.name for family in memory.families("nullable_plain")] == [b"d"]  # nothing was changed
     moving.roll_back()
     hb.alter(memory, after, times=TIMES)
     with hb.Session(memory, lease=0) as session:

@@ -25,6 +25,7 @@ from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 READ_AHEAD = 100
 """How many names are read at once, beginning with the requested one. Rows are in the order of ids, so the names of the
@@ -97,15 +98,10 @@ class Names:
             else:
                 ids[name] = known
         tables = all_tables_of(dictionary)
-        for at in range(0, len(missing), AT_ONCE):
-            self._check(dictionary)
-            chunk = missing[at : at + AT_ONCE]
-            keys = [dictionary.written(name).encode() for name in chunk]
-            rows = self._store.get(tables.name_table, keys, [tables.id_column])
-            for name, row in zip(chunk, rows, strict=True):
-                if row is not None:
-                    ids[name] = tables.ids.decode(row.columns[tables.id_column].value)
-                    self._cache.keep(dictionary, name, ids[name])
+        keys = {dictionary.written(name).encode(): name for name in missing}
+        for name, cell in self._cells(dictionary, tables.name_table, tables.id_column, keys):
+            ids[name] = tables.ids.decode(cell)
+            self._cache.keep(dictionary, name, ids[name])
         return ids
 
     def find_names(self, dictionary: Dictionary, numbers: Iterable[int]) -> Mapping[int, str]:
@@ -122,18 +118,23 @@ class Names:
             else:
                 names[number] = known
         tables = all_tables_of(dictionary)
-        for at in range(0, len(missing), AT_ONCE):
-            self._check(dictionary)
-            chunk = missing[at : at + AT_ONCE]
-            keys = [tables.ids.encode(number) for number in chunk]
-            rows = self._store.get(tables.id_table, keys, [tables.name_column])
-            for number, row in zip(chunk, rows, strict=True):
-                if row is None:
-                    continue
-                with suppress(DecodingError):  # it matters only to a call that needs this name
-                    names[number] = dictionary.read(row.columns[tables.name_column].value)
-                    self._cache.keep_name(dictionary, number, names[number])
+        keys = {tables.ids.encode(number): number for number in missing}
+        for number, cell in self._cells(dictionary, tables.id_table, tables.name_column, keys):
+            with suppress(DecodingError):  # it matters only to a call that needs this name
+                names[number] = dictionary.read(cell)
+                self._cache.keep_name(dictionary, number, names[number])
         return names
+
+    def _cells(
+        self, dictionary: Dictionary, table: str, column: bytes, keys: Mapping[bytes, T]
+    ) -> Iterator[tuple[T, bytes]]:
+        """The cells of a column in the rows with these keys, each with what stands for its key in `keys`."""
+        wanted = list(keys)
+        for at in range(0, len(wanted), AT_ONCE):
+            self._check(dictionary)
+            for row in self._store.get(table, wanted[at : at + AT_ONCE], [column]):
+                if row is not None:
+                    yield keys[row.row], row.columns[column].value
 
     def claim(self, dictionary: Dictionary, name: str) -> int:
         """The id of a name. If the name has none, an id is assigned.

@@ -33,13 +33,13 @@ def new_nullable_columns(schema: TableSchema, layout: Mapping[str, Any]) -> list
     """
     if schema.replaces is not None:
         return []
-    registered = layout.get("columns", {})
-    places: list[str] = []
-    for place, declared in jsonable(schema.layout_spec["columns"]).items():
+    registered, places = layout.get("columns", {}), list[str]()
+    for field in schema.columns:
+        place = field.column.decode("latin-1")
         live = registered.get(place)
-        if live is None or declared["kind"] != "column" or not declared["nullable"]:
+        if field.kind != "column" or not field.nullable or live is None or live.get("nullable") is not False:
             continue
-        if live.get("nullable") is False and all(live.get(part) == declared[part] for part in ("kind", "codec")):
+        if live.get("kind") == field.kind and live.get("codec") == jsonable(field.codec.spec):
             places.append(place)
     return places
 
