@@ -221,7 +221,7 @@ _UNREADABLE = (
     "Another program, or another model, wrote these bytes: hb.diff(store, Model) compares the layouts if the table is "
     "not external, `hbmodel scan` shows rows as the registry describes them, and store.get(table, [key]) returns them."
 )
-_BEHIND = 'To go on behind such rows, call on_unreadable("skip") on the query, or give it a function.'
+_BEHIND = 'A query continues after such rows with on_unreadable("skip"), or with a function in place of "skip".'
 
 
 class RowKeyError(HbmodelError):

@@ -287,7 +287,6 @@ def check_and_put_each(store: Store, table: str, puts: Sequence[ConditionalPut])
     return applied
 
 
-@runtime_checkable
 class ChangeAndGetStore(Protocol):
     """A store that can send a read of a row directly behind a conditional change of that row, so that both together
     take one round trip.
@@ -308,9 +307,12 @@ def change_and_get(
     store: Store, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
 ) -> tuple[bool, Sequence[Row | None] | None]:
     """Calls `ChangeAndGetStore.change_and_get`, or, for a store without it, makes the change alone."""
-    if isinstance(store, ChangeAndGetStore):
-        return store.change_and_get(table, change, columns)
-    return carry_out(store, table, change), None
+    # for this question a runtime-checkable protocol would cost a tenth of a local call
+    together = getattr(store, "change_and_get", None)
+    if together is None:
+        return carry_out(store, table, change), None
+    answer: tuple[bool, Sequence[Row | None] | None] = together(table, change, columns)
+    return answer
 
 
 def carry_out(store: Writes, table: str, change: ConditionalChange | ConditionalPut) -> bool:

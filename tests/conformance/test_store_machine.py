@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hbmodel.errors import HbmodelError, InvalidRequest
 from hbmodel.session.connect import connect
-from hbmodel.store import FOREVER, ConditionalChange, Delete, Family, Get, Put, Scan, Store
+from hbmodel.store import FOREVER, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Scan, Store
 from hbmodel.store.checks.reads import check_filter
 from hbmodel.store.embedded import EmbeddedStore, cells
 from hbmodel.store.filters import (
@@ -31,6 +31,7 @@ from hbmodel.store.filters import (
     RowContains,
     ValueFilter,
 )
+from hbmodel.store.port import change_and_get
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from tests.support.beds import drop_left
 from tests.support.examples import examples
@@ -180,6 +181,16 @@ def operations_of(
             checked,
             one_cell,
         ),
+        st.builds(
+            lambda row, column, expected, cell, read: Operation(
+                "change_and_get", (ConditionalPut(column, expected, Put(row, cell)), read)
+            ),
+            ROWS,
+            columns,
+            checked,
+            one_cell,
+            projections_of(families),
+        ),
     ]
     if rows_change:
 
@@ -204,6 +215,9 @@ def operations_of(
                 columns,
                 checked,
                 changes,
+            ),
+            st.builds(
+                lambda change, read: Operation("change_and_get", (change, read)), conditional, projections_of(families)
             ),
             st.builds(
                 lambda several: Operation("check_and_mutate_many", (several,)),
@@ -254,6 +268,8 @@ def run(store: Any, table: str, prefix: bytes, operation: Operation) -> Any:
             return evolve(argument, row=prefix + argument.row)
         if isinstance(argument, ConditionalChange):
             return evolve(argument, row=prefix + argument.row, mutations=moved(argument.mutations))
+        if isinstance(argument, ConditionalPut):
+            return evolve(argument, put=moved(argument.put))
         return [moved(part) for part in argument] if isinstance(argument, list) else argument
 
     arguments = [moved(argument) for argument in operation.arguments]
@@ -271,6 +287,12 @@ def run(store: Any, table: str, prefix: bytes, operation: Operation) -> Any:
             row, columns, most = operation.arguments
             found = store.versions(table, prefix + row, columns, most)
             return [[(cell.value, min(cell.timestamp, CLOCK_TIMES)) for cell in cells] for cells in found]
+        if operation.name == "change_and_get":
+            change, columns = arguments
+            row = change.put.row if isinstance(change, ConditionalPut) else change.row
+            applied, rows = change_and_get(store, table, change, columns)
+            (found,) = store.get(table, [row], columns) if rows is None else rows
+            return applied, shown(found, prefix)
         if operation.name in {"increment", "check_and_put", "check_and_mutate"}:
             arguments[0] = prefix + arguments[0]
         return getattr(store, operation.name)(table, *arguments)

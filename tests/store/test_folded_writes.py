@@ -9,15 +9,18 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 
 import pytest
+from attrs import evolve
 
 from hbmodel.encoding.codecs.text import terminated
 from hbmodel.errors import FamilyNotFound, InvalidRequest
 from hbmodel.store import ConditionalChange, ConditionalPut, Delete, Family, Put, Scan
+from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.filters import ColumnPrefix, ColumnRange
 from hbmodel.store.wide.folded import FoldedStore
 from hbmodel.store.wide.wide_rows import ROW_VERSION
 from tests.support.beds import ATOMIC, HBASE, Bed
 from tests.support.cut_rows import wide_rows
+from tests.support.following import Following
 from tests.support.sizes import SMALL_PAGES
 
 TABLES = (f"folded_writes_{number}" for number in count())
@@ -217,3 +220,64 @@ def test_a_newer_cell_in_the_empty_qualifier_hides_the_tombstone_of_its_family(b
         bed.store.put(table, [Put(b"r", {b"d:" + qualifier: b"version"}, 7)])
         (batches,) = bed.store.scan(table, [Scan(columns=[b"d"], filter=ColumnRange(b"a", True, None, False))])
         assert [column for batch in batches for row in batch for column in row.columns] == shown
+
+
+def changes_of(name: bytes) -> list[ConditionalChange | ConditionalPut]:
+    """A conditional put and a conditional change of one object, on its first column."""
+    put = Put(place(b"r", name), {b"d:b": b"new"})
+    return [
+        ConditionalPut(b"d:a", name, put),
+        ConditionalChange(put.row, b"d:a", name, [put, Delete(put.row, columns=[b"d:_l"], timestamp=10)]),
+    ]
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["put", "change"])
+def test_a_read_behind_a_change_of_an_object_is_sent_with_it(number: int) -> None:
+    following = Following(EmbeddedStore(None))
+    following.create_table("t", [Family(b"d"), Family(b"e")])
+    store = FoldedStore(following, [wide_rows("t", b"d", [b"d:a", b"d:b"])])
+    store.put("t", [Put(place(b"r", name), {b"d:a": name, b"d:b": name}, 10) for name in (b"x", b"xy")])
+    following.calls.clear()
+    change = changes_of(b"x")[number]
+    applied, rows = store.change_and_get("t", change, [b"d:b", b"d:_l"])
+    assert [call.name for call in following.calls] == ["change_and_get"]
+    assert applied
+    assert rows is not None
+    assert rows[0] is not None
+    assert rows[0].row == place(b"r", b"x")
+    assert {name: cell.value for name, cell in rows[0].columns.items()} == {b"d:b": b"new"}
+    assert store.change_and_get("t", evolve(change, expected=b"other"), [b"d:_l"]) == (False, [None])
+    following.lost = True
+    assert store.change_and_get("t", change, [b"d:a"]) == (True, None)
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["put", "change"])
+@pytest.mark.parametrize("columns", [[], [b"d"], [b"e:x"], [b"d:a", b"e:x"]])
+def test_a_read_that_names_no_columns_of_objects_is_not_sent_with_a_change(columns: list[bytes], number: int) -> None:
+    following = Following(EmbeddedStore(None))
+    following.create_table("t", [Family(b"d"), Family(b"e")])
+    store = FoldedStore(following, [wide_rows("t", b"d", [b"d:a", b"d:b"])])
+    store.put("t", [Put(place(b"r", b"x"), {b"d:a": b"x"}, 10)])
+    following.calls.clear()
+    assert store.change_and_get("t", changes_of(b"x")[number], columns) == (True, None)
+    assert [call.name for call in following.calls] == [("check_and_put", "check_and_mutate")[number]]
+
+
+def test_a_read_is_not_sent_with_a_change_of_a_row_that_has_a_version() -> None:
+    following = Following(EmbeddedStore(None))
+    following.create_table("t", [Family(b"d")])
+    store = FoldedStore(following, [evolve(wide_rows("t", b"d", [b"d:a", b"d:b"]), row_version=b"d:_v")])
+    store.put("t", [Put(place(b"r", b"x"), {b"d:a": b"x"}, 10)])
+    following.calls.clear()
+    assert store.change_and_get("t", changes_of(b"x")[1], [b"d:b"]) == (True, None)
+    assert [call.name for call in following.calls] == ["check_and_mutate"]
+
+
+def test_a_change_without_mutations_is_refused_before_a_read_behind_it_is_sent() -> None:
+    following = Following(EmbeddedStore(None))
+    following.create_table("t", [Family(b"d")])
+    store = FoldedStore(following, [wide_rows("t", b"d", [b"d:a"])])
+    following.calls.clear()
+    with pytest.raises(InvalidRequest, match="at least one mutation"):
+        store.change_and_get("t", ConditionalChange(place(b"r", b"x"), b"d:a", None, []), [b"d:a"])
+    assert not following.calls

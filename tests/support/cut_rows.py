@@ -16,7 +16,7 @@ from hbmodel.store import Cell, ConditionalChange, ConditionalPut, Delete, Famil
 from hbmodel.store.checks.reads import check_scans
 from hbmodel.store.checks.rows import check_row
 from hbmodel.store.filters import And, Filter, Or, RowContains
-from hbmodel.store.port import BegunPut, RepeatingStore, check_and_put_each, read_versions
+from hbmodel.store.port import BegunPut, RepeatingStore, change_and_get, check_and_put_each, read_versions
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.wide.folded import FoldedStore
 from hbmodel.store.wide.object_filters import object_filter
@@ -243,6 +243,19 @@ class CutStore(WrappingStore):
         if folded is None:
             return self._store.check_and_mutate(table, row, column, expected, mutations)
         return folded.check_and_mutate(table, self._placed(row), column, expected, self._moved(mutations))
+
+    def change_and_get(
+        self, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
+    ) -> tuple[bool, Sequence[Row | None] | None]:
+        folded = self._folded(table)
+        if folded is None:
+            return change_and_get(self._store, table, change, columns)
+        if isinstance(change, ConditionalPut):
+            moved: ConditionalChange | ConditionalPut = evolve(change, put=self._moved([change.put])[0])
+        else:
+            moved = evolve(change, row=self._placed(change.row), mutations=self._moved(change.mutations))
+        applied, rows = change_and_get(folded, table, moved, columns)
+        return applied, None if rows is None else [self._shown(row) for row in rows]
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
         folded = self._folded(table)

@@ -215,7 +215,7 @@ def test_rows_that_lack_a_required_column_are_found_in_a_sample(bed: Bed) -> Non
     hb.alter(bed.store, defaulted)
     assert str(hb.diff(bed.store, new)) == missing
     assert not hb.alter(bed.store, new).applied
-    with pytest.raises(hb.IncompleteRow, match="lacks a required column: give the column a default, or repair the row"):
+    with pytest.raises(hb.IncompleteRow, match="lacks a required column: give the field a default, or put"):
         hb.Session(bed.store).get(new, key="k0")
     with hb.Session(bed.store) as again:
         again.add_all(new(key=f"k{n}", e="x", b=1) for n in range(3))

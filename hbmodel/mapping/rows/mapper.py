@@ -155,7 +155,8 @@ class RowDecoder:
                         values[name] = default()
                     else:
                         raise IncompleteRow(
-                            "The row lacks a required column: give the column a default, or repair the row.",
+                            "The row lacks a required column: give the field a default, or put the whole object "
+                            "with add().",
                             table=schema.table,
                             key=row.row,
                             field=name,

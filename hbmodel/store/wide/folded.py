@@ -302,10 +302,17 @@ class FoldedStore(WrappingStore):
     def change_and_get(
         self, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
     ) -> tuple[bool, Sequence[Row | None] | None]:
-        """See `ChangeAndGetStore`. In a table of logical rows the change is made alone."""
-        if self._of_columns(table, [change.column]) is None:
+        """See `ChangeAndGetStore`. In a table of logical rows, the read must name columns of the wide model's family,
+        and the rows must have no versions; otherwise the change is made alone.
+        """
+        wide = self._of_columns(table, [change.column])
+        if wide is None:
             return change_and_get(self._store, table, change, columns)
-        return super().change_and_get(table, change, columns)
+        mutations = (change.put,) if isinstance(change, ConditionalPut) else change.mutations
+        named = bool(columns) and all(column.startswith(wide.lead) for column in columns)
+        if not named or wide.row_version is not None or self._of_all(table, mutations) is None:
+            return super().change_and_get(table, change, columns)
+        return self._writes(wide).change_and_get(change, columns)
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
         """See `Store.check_and_mutate_many`."""

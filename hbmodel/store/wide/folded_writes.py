@@ -17,9 +17,10 @@ from hbmodel.store.checks.rows import (
     check_row,
 )
 from hbmodel.store.gate import pass_gate
-from hbmodel.store.port import BegunPut, PipelinedStore, Store, check_and_put_each
+from hbmodel.store.port import BegunPut, PipelinedStore, Store, change_and_get, check_and_put_each
 from hbmodel.store.row_changes import change_together
-from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, ConditionalPut, Delete, Get, Put
+from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, ConditionalPut, Delete, Get, Put, Row
+from hbmodel.store.wide.object_get import PartOfRow
 from hbmodel.store.wide.row_versions import checked_where_it_stands
 from hbmodel.store.wide.wide_rows import ROW_VERSION, WideRows
 
@@ -211,6 +212,24 @@ class FoldedWrites:
         return self.store.check_and_mutate(
             self.wide.table, change.row, change.column, change.expected, change.mutations
         )
+
+    def change_and_get(
+        self, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
+    ) -> tuple[bool, Sequence[Row | None] | None]:
+        """See `FoldedStore.change_and_get`."""
+        row_change: ConditionalChange | ConditionalPut
+        if isinstance(change, ConditionalPut):
+            part = PartOfRow(self.wide, Get(change.put.row, columns))
+            row_change = self._conditional_put(change)
+        else:
+            if not change.mutations:
+                check_conditional_change(self.wide.name, change.row, change.column, ())
+            row_change = self.conditional(change.row, change.column, change.expected, change.mutations)
+            if not row_change.mutations:
+                return self._change_if(row_change), None
+            part = PartOfRow(self.wide, Get(change.row, columns))
+        applied, rows = change_and_get(self.store, self.wide.table, row_change, part.get.columns)
+        return applied, None if rows is None else [part.object(row) for row in rows]
 
     def check_and_mutate_many(self, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
         """See `FoldedStore.check_and_mutate_many`."""
