@@ -1,4 +1,4 @@
-"""Opens many short sessions on one store, which share cached metadata."""
+"""Opens sessions with the same options on one store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Unpack
 from hbmodel.session.options import SessionOptions
 from hbmodel.session.session import Session
 from hbmodel.store.port import Store
+from hbmodel.store.shared_caches import shared_caches
 from hbmodel.tables.registry.registration import LEASE
 from hbmodel.tables.roll.binding_cache import BindingCache
 
@@ -14,14 +15,11 @@ from hbmodel.tables.roll.binding_cache import BindingCache
 class SessionFactory:
     """Opens sessions on a store, for example one for each web request.
 
-    The sessions share what they read about the store: the registry's entry of each model, for the duration of the
-    lease, and the offset of the server's clock. Only the first session reads them. `SessionFactory` is thread-safe; its
-    sessions are not.
+    `SessionFactory` is thread-safe; its sessions are not.
 
     Args:
         store: as for `Session`.
-        cache: metadata that is also shared with the sessions of other factories. The lease of the cache replaces the
-            option `lease`.
+        cache: metadata that the sessions share, as for `Session`.
         **options: the options of each session, as for `Session`.
 
     Raises:
@@ -30,9 +28,9 @@ class SessionFactory:
 
     def __init__(self, store: Store, *, cache: BindingCache | None = None, **options: Unpack[SessionOptions]) -> None:
         Session(store, **options).close()  # this reports invalid options early
-        self._store = store
-        self._options = options
-        self._cache = BindingCache(options.get("lease", LEASE)) if cache is None else cache
+        if cache is None and shared_caches(store) is None:
+            cache = BindingCache(options.get("lease", LEASE))
+        self._store, self._options, self._cache = store, options, cache
 
     def __call__(self) -> Session:
         """Opens a new session."""

@@ -84,8 +84,8 @@ class Session:
             duration, number of retries, and error. An exception of the function is logged, and the session continues.
         atomic_rows: if True, the writes of one commit into a shared row are one atomic mutation, and are refused if the
             store does not support it. If False, only the write of each object is atomic.
-        cache: metadata that is shared with other sessions, see `SessionFactory`. The lease of the cache replaces
-            `lease`.
+        cache: metadata that is shared with other sessions; its lease replaces `lease`. By default, sessions of one
+            store share their metadata if they have the same registry and the same times.
         sizes: how much is read and written at once; the defaults suit all programs.
 
     Raises:
@@ -116,8 +116,10 @@ class Session:
         check_seconds(lease=lease, grace=grace, clock_bound=clock_bound, longest_call=longest_call)
         self.store = store
         self._registry = Registry(store, registry)
-        shared = self._cache = BindingCache(lease) if cache is None else cache
-        self._sizes, self._leaves = sizes, cache is None
+        if cache is None:
+            cache = BindingCache.of(store, lease, registry, grace, clock_bound, longest_call)
+        cache.opened(self)
+        shared, self._cache, self._sizes = cache, cache, sizes
         self._names = SessionNames(store, registry=registry, cache=shared.names)
         known = Bindings(store, self._registry, self._cache, self._names, sizes.pages, longest_call)
         self._bind, self._bind_to_write, self._view, self._writing = (
@@ -198,8 +200,7 @@ class Session:
                 self._mention_lost()
                 self._work.discard()
                 self._guard.closed = True
-            if self._leaves:
-                self._cache.leave(self.store)
+            self._cache.closed(self, self.store)
 
     def _mention_lost(self) -> None:
         """Logs a warning, because nothing else would show that a commit was forgotten."""

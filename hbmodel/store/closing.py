@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import NoReturn, Protocol, Self
 
 from hbmodel.errors import StoreClosed, StoreError
+from hbmodel.store.shared_caches import SharedCaches
 
 
 def store_closed() -> StoreClosed:
@@ -30,6 +31,12 @@ class ClosingStore(ABC):
     @abstractmethod
     def close(self) -> None:
         """See `Store.close`."""
+
+    @property
+    def shared_caches(self) -> SharedCaches | None:
+        """The caches that the sessions of this store share, or None if each session has its own."""
+        shared: SharedCaches = vars(self).setdefault("_shared_caches", SharedCaches())
+        return shared
 
     def __enter__(self) -> Self:
         return self

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from hbmodel.store.closing import ClosingStore
 from hbmodel.store.port import Capabilities, Store, Writes, carry_out
+from hbmodel.store.shared_caches import SharedCaches, shared_caches
 from hbmodel.store.values import ConditionalChange, ConditionalPut, Family, Region, Row
 
 
@@ -69,6 +70,11 @@ class WrappingStore(ClosingStore):
     ) -> tuple[bool, Sequence[Row | None] | None]:
         """See `ChangeAndGetStore`; the change is made alone, by the methods of this store."""
         return carry_out(cast("Writes", self), table, change), None
+
+    @property
+    def shared_caches(self) -> SharedCaches | None:
+        """The shared caches of the wrapped store."""
+        return shared_caches(self._store)
 
     def close(self) -> None:
         self._store.close()

@@ -10,13 +10,12 @@ from attrs import asdict, frozen
 from hbmodel.errors import DeclarationError, MigrationError, StoreError, TableExists, TableNotFound
 from hbmodel.protocol.relocation.migration import BEFORE, DONE
 from hbmodel.store.port import Store, check_store
-from hbmodel.store.values import Delete
 from hbmodel.tables.creation.index_tables import unused
 from hbmodel.tables.indexes.index_arguments import check_choices
 from hbmodel.tables.registry.entry_shape import ENTRY
 from hbmodel.tables.registry.migration_phase import FROM
 from hbmodel.tables.registry.registration import Registration
-from hbmodel.tables.registry.registry_table import FAMILY, REGISTRY_TABLE, Registry, RegistryKey
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
 from hbmodel.tables.writers import TableWriter, table_writers
 
 
@@ -102,7 +101,7 @@ def forget(store: Store, table: str, *, existing: bool = False, registry: str = 
         DeclarationError: an argument has a value that cannot be used.
     """
     found, rows = known(store, table, existing=existing, registry=registry)
-    store.delete(registry, [Delete(row, families=(FAMILY,)) for row in rows])
+    Registry(store, registry).delete(rows)
     return found
 
 

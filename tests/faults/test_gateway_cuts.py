@@ -15,7 +15,6 @@ from attrs import define
 from hbmodel.errors import CapabilityError, StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.session.connect import connect
 from hbmodel.store import (
-    ChangeAndGetStore,
     ConditionalChange,
     ConditionalPut,
     Delete,
@@ -27,7 +26,7 @@ from hbmodel.store import (
     Store,
 )
 from hbmodel.store.gateway.wire.call_sizes import CallSizes
-from hbmodel.store.port import check_and_put_each
+from hbmodel.store.port import change_and_get, check_and_put_each
 from hbmodel.store.ranges import KeyRange
 from tests.support.cutting_proxy import CARRIED_OUT, FAULTS, CuttingProxy, Fault
 from tests.support.gateway_tables import gateway_store, short_sleep
@@ -485,9 +484,8 @@ class PutAndGet(Writing):
         return ConditionalPut(A, b"old", Put(case.row(0), {A: b"new"}))
 
     def run(self, case: Case) -> Any:
-        assert isinstance(case.through, ChangeAndGetStore)
         columns = [A, B]
-        applied, rows = case.through.change_and_get(TABLE, self.change(case), columns)
+        applied, rows = change_and_get(case.through, TABLE, self.change(case), columns)
         assert rows is not None or case.proxy.fired
         (row,) = case.direct.get(TABLE, [case.row(0)], columns) if rows is None else rows
         assert row is not None

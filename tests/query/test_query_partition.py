@@ -235,10 +235,10 @@ def test_an_index_built_anew_is_noticed() -> None:
         store.create_table("orders.by_state.2", [Family(b"d")])
         set_state(store, Order, "by_state", "readable", "orders.by_state.2")
         with pytest.raises(QueryError):
-            hb.Session(store).read_partition(parts[0]).all()
+            hb.Session(store, lease=0).read_partition(parts[0]).all()
         set_state(store, Order, "by_state", "write-only")
         with pytest.raises(hb.errors.IndexUnavailable, match="The index cannot be read"):
-            hb.Session(store).read_partition(parts[0]).all()
+            hb.Session(store, lease=0).read_partition(parts[0]).all()
 
 
 def in_processes(url: str, parts: Sequence[QueryPartition[Any]]) -> list[Any]:

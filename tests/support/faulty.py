@@ -97,6 +97,10 @@ class RecordingStore(ClosingStore):
         return evolve(known, check_and_mutate=False, mutate_row=False) if self.limited else known
 
     @property
+    def shared_caches(self) -> None:
+        """None, so that each session can be a program of its own."""
+
+    @property
     def unobserved(self) -> Store:
         """The store for threads of the library for which no test waits."""
         return self.inner

@@ -492,7 +492,7 @@ def test_the_old_table_must_be_registered() -> None:
         assert all_of(session) == [1]
         store.create_table(OLD.table, [hb.store.Family(b"d")])
         with pytest.raises(hb.SchemaMismatch, match="The table that the model replaces is not registered"):
-            hb.Session(store).get(Moved, number=1, user=1)
+            hb.Session(store, lease=0).get(Moved, number=1, user=1)
         with pytest.raises(hb.SchemaMismatch, match="The table that the model replaces is not registered"):
             migration(store, Moved).start()
 

@@ -176,7 +176,7 @@ class GatewayClient(ClosingStore):
     def on_retry(self, repeated: Callable[[], None]) -> Self:
         """A view on the same connections that calls `repeated` each time it retries a request; see `RepeatingStore`."""
         view = object.__new__(type(self))
-        vars(view).update(vars(self))
+        vars(view).update(vars(self), _shared_caches=self.shared_caches)
         view._caller = self._caller.on_retry(repeated)
         return view
 

@@ -10,14 +10,13 @@ from hbmodel.mapping.declare.dictionary_tables import SEQUENCES, sequence_model
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.relocation.migration import BEFORE, DONE
 from hbmodel.store.port import Store, check_store
-from hbmodel.store.values import Delete
 from hbmodel.tables.creation.index_tables import has_families, may_be_taken, unused
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids
 from hbmodel.tables.ids.sequence import IdSequence
 from hbmodel.tables.registry.gone_tables import naming_gone_tables
 from hbmodel.tables.registry.migration_phase import FROM
 from hbmodel.tables.registry.registration import Registration
-from hbmodel.tables.registry.registry_table import FAMILY, REGISTRY_TABLE, Registry, RegistryKey, registry_row
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey, registry_row
 
 
 def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE) -> list[str]:
@@ -79,7 +78,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
         with suppress(TableNotFound):  # another program was faster
             store.delete_table(table)
     if registry in existing and rows:
-        store.delete(registry, [Delete(row, families=(FAMILY,)) for row in sorted({*rows, *catalog.work_rows(rows)})])
+        catalog.delete(sorted({*rows, *catalog.work_rows(rows)}))
     return dropped
 
 

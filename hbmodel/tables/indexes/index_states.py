@@ -16,7 +16,6 @@ from attrs import evolve, frozen
 from hbmodel.errors import IndexUnavailable, SchemaMismatch, TableNotFound, UnknownIndex
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
-from hbmodel.store.values import Delete
 from hbmodel.tables.creation.create import create_declared
 from hbmodel.tables.creation.declared import SplitsOption, plan_tables
 from hbmodel.tables.creation.index_tables import may_be_taken, unused
@@ -37,7 +36,7 @@ from hbmodel.tables.registry.registration import (
     IndexState,
     Registration,
 )
-from hbmodel.tables.registry.registry_table import FAMILY, ROWS, Registry, RegistryKey, index_cell, registry_row
+from hbmodel.tables.registry.registry_table import ROWS, Registry, RegistryKey, index_cell, registry_row
 from hbmodel.tables.roll.other_programs import Drain, OtherPrograms, Waited
 
 
@@ -256,7 +255,7 @@ class IndexStates:
                 tables = list(state.entry["left"])
                 dropped = self._delete_tables(tables)
                 rows = [work_row(registry_row(self.place), table, work) for table in tables for work in WORK]
-                self.store.delete(self.registry.table, [Delete(row, families=(FAMILY,)) for row in rows])
+                self.registry.delete(rows)
                 self._change(registration, state, left=[])
                 return dropped
 

@@ -24,7 +24,7 @@ from hbmodel.protocol.relocation.migration import (
     TURNED,
 )
 from hbmodel.store.port import Store, check_store
-from hbmodel.store.values import Delete, Scan
+from hbmodel.store.values import Scan
 from hbmodel.tables.creation.create import create_tables
 from hbmodel.tables.creation.declared import SplitsOption
 from hbmodel.tables.creation.drop import drop_tables
@@ -41,7 +41,7 @@ from hbmodel.tables.migration.sealing import Sealing
 from hbmodel.tables.registry.migration_phase import TableMove
 from hbmodel.tables.registry.nullable_columns import BindingWithoutNone
 from hbmodel.tables.registry.registration import Registration
-from hbmodel.tables.registry.registry_table import FAMILY, REGISTRY_TABLE, Registry, registry_row
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, registry_row
 from hbmodel.tables.roll.other_programs import OtherPrograms
 
 BATCH = 500
@@ -365,7 +365,7 @@ class Migration:
     def _forget(self) -> None:
         """Deletes the progress of the copying from the registry."""
         rows = [copying_row(self.old, self.new), copying_row(self.new, self.old)]
-        self.store.delete(self.registry.table, [Delete(row, families=(FAMILY,)) for row in rows])
+        self.registry.delete(rows)
 
     def _drop_new(self) -> None:
         self._forget()

@@ -23,7 +23,8 @@ from hbmodel.protocol.relocation.migration import DONE
 from hbmodel.store.key_text import shell_text
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.values import Family, Put, Row, Scan
+from hbmodel.store.shared_caches import shared_caches
+from hbmodel.store.values import Delete, Family, Put, Row, Scan
 from hbmodel.tables.registry.entry_shape import ENTRY, check_layout_shape, entry_of
 from hbmodel.tables.registry.enum_members import with_members, with_members_alone
 from hbmodel.tables.registry.layout_text import canonical_json
@@ -436,16 +437,33 @@ class Registry:
     def mark_moving(self, old: TableSchema, new: TableSchema, *, moving: bool) -> None:
         """Records in the row of the new table whether objects of the old table are being moved into the new table."""
         self._store.put(self.table, [Put(registry_row(new), {FROM: old.table.encode() if moving else b""})])
+        self._renew_caches()
 
     def moves_into(self, new: TableSchema) -> bool:
         """Whether the row of a table records that objects are being moved into it."""
         row = self.row(new)
         return row is not None and bool(cells_of(row).get(FROM))
 
+    def delete(self, rows: Iterable[bytes]) -> None:
+        """Deletes rows of the registry."""
+        self._store.delete(self.table, [Delete(row, families=(FAMILY,)) for row in rows])
+        self._renew_caches()
+
+    def _renew_caches(self) -> None:
+        """Lets sessions that are opened on the store from now on read the registry again, without a lease to wait
+        for.
+        """
+        if (shared := shared_caches(self._store)) is not None:
+            shared.renew()
+
     def _change(self, row: bytes, column: bytes, expected: bytes | None, value: bytes) -> bool:
-        with suppress(UnknownOutcome):  # the cell is read below
+        try:
             if self._store.check_and_put(self.table, row, column, expected, Put(row, {column: value})):
                 return True
+        except UnknownOutcome:
+            pass  # the cell is read below
+        finally:
+            self._renew_caches()
         (current,) = self._store.get(self.table, [row], [column])
         return current is not None and column in current.columns and current.columns[column].value == value
 

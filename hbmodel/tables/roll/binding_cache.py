@@ -4,13 +4,15 @@ a lease, and the offset of the server's clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from weakref import WeakSet
 
-from hbmodel.errors import TableNotFound
+from hbmodel.errors import SchemaMismatch, TableNotFound
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import SharedOffset, running_time
 from hbmodel.store.gate import TRANSACTION, ReadRow
 from hbmodel.store.port import Store
+from hbmodel.store.shared_caches import shared_caches
 from hbmodel.store.values import Row
 from hbmodel.tables.ids.name_cache import NameCache
 from hbmodel.tables.registry.registration import Binding
@@ -19,10 +21,10 @@ from hbmodel.tables.registry.registry_table import Registry, registry_row
 from hbmodel.tables.roll.kept_line import ROLL_TIMES, RollTimes
 from hbmodel.tables.roll.writers_roll import WritersRoll
 
-UNWRITABLE = 1.0
-"""A binding that permits no writes, or no None, is trusted for at most this many seconds. So writes are refused for at
-most this time after an index that the model does not declare is dropped, after its new columns are registered, or after
-`hb.alter` has allowed None.
+UNSETTLED = 1.0
+"""A binding that permits no writes, or no None, or no query of an index, is trusted for at most this many seconds. So
+they are refused for at most this time after an index that the model does not declare is dropped, after its new columns
+are registered, after `hb.alter` has allowed None, or after an index was built.
 """
 
 READS = 3
@@ -56,13 +58,27 @@ class BindingCache:
     ) -> None:
         self.lease = lease
         self._running = running
-        self._lease, self._unwritable = 1000 * lease, 1000 * min(lease, UNWRITABLE)
+        self._lease, self._unsettled = 1000 * lease, 1000 * min(lease, UNSETTLED)
         self._bindings: dict[TableSchema, tuple[Binding, int]] = {}
         self._seen: dict[TableSchema, tuple[Binding, Row | None]] = {}
         self._roll: WritersRoll | None = None
         self._roll_times = roll_times
         self.offset = SharedOffset() if offset is None else offset
         self.names = NameCache()
+        self._users: WeakSet[object] = WeakSet()
+        self._superseded = False
+
+    @classmethod
+    def of(cls, store: Store, lease: float, *options: Hashable) -> BindingCache:
+        """The cache of all sessions with these options that are opened on a store, or, if the store shares no caches, a
+        new one for one session.
+        """
+        shared = shared_caches(store)
+        if shared is not None:
+            return shared.cache((lease, *options), lambda: cls(lease))
+        cache = cls(lease)
+        cache.supersede()
+        return cache
 
     def binding(self, schema: TableSchema, registry: Registry) -> Binding:
         """The binding of a model. If the cached one is too old, it is read from the registry; raises the errors of
@@ -75,7 +91,7 @@ class BindingCache:
         now = self._running()
         if (read := TRANSACTION.get()) is not None:
             return self._in_transaction(schema, registry, read)
-        if known is not None and now - known[1] < (self._lease if known[0].writable else self._unwritable):
+        if known is not None and now - known[1] < (self._lease if _settled(known[0]) else self._unsettled):
             return known[0]
         reads = 1
         while True:
@@ -98,10 +114,30 @@ class BindingCache:
             )
         return self._roll
 
-    def leave(self, store: Store) -> None:
-        """Takes this program off the writers' roll, until it writes again."""
+    def leave(self, store: Store | None = None) -> None:
+        """Takes this program off the writers' roll, until it writes again; see `WritersRoll.end`."""
         if self._roll is not None:
             self._roll.end(store)
+
+    def opened(self, session: object) -> None:
+        """Counts a session that uses the cache."""
+        self._users.add(session)
+
+    def closed(self, session: object, store: Store) -> None:
+        """Counts the end of a session. The last session of a superseded cache takes this program off the writers'
+        roll.
+        """
+        self._users.discard(session)
+        if self._superseded and not self._users:
+            self.leave(store)
+
+    def supersede(self) -> None:
+        """See `SharedCache`. If no session is open, this program is taken off the writers' roll, so that nobody waits
+        for it.
+        """
+        self._superseded = True
+        if not self._users:
+            self.leave()
 
     def binding_to_write(self, schema: TableSchema, registry: Registry, roll: WritersRoll, store: Store) -> Binding:
         """The binding of a model for writes, for which this program must be on the writers' roll; raises the errors of
@@ -109,7 +145,7 @@ class BindingCache:
         """
         line = roll.line(store, registry.table, registry_row(schema))
         known = self._bindings.get(schema)
-        if known is not None and not known[0].writable and self._running() - known[1] >= self._unwritable:
+        if known is not None and not known[0].writable and self._running() - known[1] >= self._unsettled:
             line.look(store)
         row, began = line.state(store)
         known, seen = self._bindings.get(schema), self._seen.get(schema)
@@ -119,7 +155,15 @@ class BindingCache:
         if known is not None and not same and known[1] > began:  # a reader has seen a later state
             line.look(store)
             row, began = line.state(store)
-        binding = known[0] if known is not None and same else registry.bound(schema, row)
+        if known is not None and same:
+            binding = known[0]
+        else:
+            try:
+                binding = registry.bound(schema, row)
+            except SchemaMismatch:
+                line.look(store)  # the table may have been created or altered since the registry was read
+                row, began = line.state(store)
+                binding = registry.bound(schema, row)
         # Readers use this binding too, for a lease from the time when it was read.
         read = max(began, known[1]) if known is not None and same else began
         self._bindings[schema], self._seen[schema] = (binding, read), (binding, row)
@@ -142,3 +186,7 @@ class BindingCache:
         binding = registry.bind(schema)
         self._bindings[schema] = (binding, began)
         return binding
+
+
+def _settled(binding: Binding) -> bool:
+    return binding.writable and len(binding.readable) == len(binding.schema.indexes)

@@ -107,7 +107,10 @@ class KeptLine:
     def look(self, store: Store) -> None:
         """Reads the registry again, although the lease is still valid."""
         with self._alone():
-            self._poll(store)
+            if self._listed:
+                self._poll(store)
+            else:
+                self._take_lease(store)
 
     def began(self, store: Store) -> Revisions | None:
         """Counts a call that begins. Returns the state on which the call relies, or None if there is no registry."""

@@ -1,0 +1,44 @@
+"""The caches that the users of one store share while it is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, TypeVar
+
+
+class SharedCache(Protocol):
+    """A cache of what users of a store have read."""
+
+    def supersede(self) -> None:
+        """Called when the cache gets no new users, because another one has taken its place."""
+        ...
+
+
+C = TypeVar("C", bound=SharedCache)
+
+
+class SharedCaches:
+    """The caches of a store, by key. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._caches: dict[Hashable, Any] = {}
+
+    def cache(self, key: Hashable, make: Callable[[], C]) -> C:
+        """The cache with a key; if there is none, `make` makes it."""
+        caches = self._caches
+        cached: C | None = caches.get(key)
+        return caches.setdefault(key, make()) if cached is None else cached
+
+    def renew(self) -> None:
+        """Lets later users start with new caches, because what the caches hold has changed. Current users keep
+        theirs.
+        """
+        caches, self._caches = self._caches, {}
+        for cache in caches.values():
+            cache.supersede()
+
+
+def shared_caches(store: object) -> SharedCaches | None:
+    """The shared caches of a store; None if it has none."""
+    shared: SharedCaches | None = getattr(store, "shared_caches", None)
+    return shared
