@@ -25,6 +25,7 @@ from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.indexes.index_sweeps import Report
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, check_times, waiting
 from hbmodel.tables.registry.gone_tables import GONE, WHY_GONE
+from hbmodel.tables.registry.layout_changes import allow_none, declare_nullable, keep_members, rename_fields
 from hbmodel.tables.registry.nullable_columns import none_must_wait
 from hbmodel.tables.registry.registered_fields import match_indexes
 from hbmodel.tables.registry.registration import ABSENT
@@ -138,9 +139,9 @@ def alter(
             store.modify_family(change.table, change.family)
     _allow_none(store, catalog, schemas, times, progress)
     for schema in (*replaced, *schemas):
-        catalog.rename_fields(schema)
+        rename_fields(catalog, schema)
     for schema in schemas if drop else ():
-        catalog.keep_members(schema)
+        keep_members(catalog, schema)
     dropped = (
         [table for schema in schemas for table in _drop_undeclared(store, catalog, schema, times, progress)]
         if drop
@@ -165,7 +166,7 @@ def _allow_none(
     """
     if catalog.table not in store.tables():
         return
-    changed = [(schema, places) for schema in schemas if (places := catalog.declare_nullable(schema))]
+    changed = [(schema, places) for schema in schemas if (places := declare_nullable(catalog, schema))]
     for schema, _ in changed:  # a new revision, so that the programs on the writers' roll read the registry again
         while (registration := catalog.read(schema)) is not None:
             if catalog.change_rows(schema, registration, registration.rows):
@@ -177,7 +178,7 @@ def _allow_none(
             # Readers are awaited too: the earlier model could not read a row with None, or would not find it.
             if others.have_written(row, registration, ROWS, since, now) and others.have_read(since, now):
                 break
-        catalog.allow_none(schema, places)
+        allow_none(catalog, schema, places)
 
 
 def _check_not_moving(store: Store, catalog: Registry, schemas: Iterable[TableSchema]) -> None:

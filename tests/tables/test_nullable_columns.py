@@ -18,6 +18,7 @@ from hbmodel.errors import StoreUnavailable
 from hbmodel.mapping.rows.mapper import cells_of
 from hbmodel.mapping.schema import schema_of
 from hbmodel.store import Family
+from hbmodel.tables.registry.layout_changes import allow_none, declare_nullable
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.registry.table_from_registry import TableFromRegistry
 from tests.support.beds import Bed
@@ -27,6 +28,9 @@ from tests.support.strategies import KEY_CODECS, values_of
 from tests.support.waiting import comes_true
 
 ROWS = {"a": "text", "b": "\0", "e": ""}
+
+ALLOWS = "hbmodel.tables.alter.allow_none"
+"""What `hb.alter` calls when no program uses an earlier model any more."""
 
 TIMES = hb.indexes.IndexTimes(lease=0.2, longest_call=0.2, clock_bound=0.1, grace=1)
 
@@ -394,14 +398,13 @@ def test_two_alterations_wait_for_their_own_columns_only(memory: hb.Store, monke
 
     first, second = declared("one"), declared("one", "two")
     hb.create_tables(memory, declared())
-    allow = Registry.allow_none
 
-    def other_begins(self: Registry, *args: Any) -> None:
-        monkeypatch.setattr(Registry, "allow_none", allow)
-        self.declare_nullable(schema_of(second))
-        allow(self, *args)
+    def other_begins(registry: Registry, *args: Any) -> None:
+        monkeypatch.setattr(ALLOWS, allow_none)
+        declare_nullable(registry, schema_of(second))
+        allow_none(registry, *args)
 
-    monkeypatch.setattr(Registry, "allow_none", other_begins)
+    monkeypatch.setattr(ALLOWS, other_begins)
     with suppress(hb.SchemaMismatch):  # the other model is already registered
         hb.alter(memory, first, times=TIMES)
     with hb.Session(memory, lease=0) as session:
@@ -423,7 +426,7 @@ def test_objects_do_not_move_while_none_must_wait(memory: hb.Store, declared_bef
     before, after = declare("versioned", optional=False), declare("versioned", optional=True)
     prepared(memory, before)
     if declared_before:
-        Registry(memory).declare_nullable(schema_of(after))
+        declare_nullable(Registry(memory), schema_of(after))
     body = {"name": hb.key(), "note": hb.column("n"), "count": hb.column("c"), "version": hb.version()}
     types = {"name": hb.Key[str], "note": hb.Column[str | None], "count": hb.Column[int], "version": hb.Column[int]}
     made = type("Moved", (), {**body, "by_count": hb.index("count"), "__annotations__": types})
@@ -441,7 +444,7 @@ def test_objects_do_not_move_while_none_must_wait(memory: hb.Store, declared_bef
 def test_a_model_from_the_registry_reads_the_table_meanwhile(memory: hb.Store) -> None:
     before, after = declare("plain", optional=False), declare("plain", optional=True)
     prepared(memory, before)
-    Registry(memory).declare_nullable(schema_of(after))
+    declare_nullable(Registry(memory), schema_of(after))
     layout = json.loads(memory.get("hbmodel", [b"nullable_plain\0d"])[0].columns[b"m:layout"].value)  # type: ignore[union-attr]
     assert layout["waiting"] == ["d:n"]
     model = TableFromRegistry.find(Registry(memory), "nullable_plain").model

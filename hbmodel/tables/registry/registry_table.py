@@ -8,7 +8,7 @@ Row 00 holds `m:clock`, which sessions put to learn the server's time.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -26,19 +26,15 @@ from hbmodel.store.ranges import KeyRange
 from hbmodel.store.shared_caches import shared_caches
 from hbmodel.store.values import Delete, Family, Put, Row, Scan
 from hbmodel.tables.registry.entry_shape import ENTRY, check_layout_shape, entry_of
-from hbmodel.tables.registry.enum_members import with_members, with_members_alone
+from hbmodel.tables.registry.enum_members import with_members
 from hbmodel.tables.registry.layout_text import canonical_json
 from hbmodel.tables.registry.migration_phase import FROM, MOVE, check_moves, read_move
 from hbmodel.tables.registry.nullable_columns import (
-    WAITING,
     BindingWithoutNone,
     none_must_wait,
-    with_nullable_columns,
-    without_waiting,
 )
 from hbmodel.tables.registry.registered_fields import (
     ALL_VERSIONED,
-    SAFE,
     TAKEN,
     check_layout,
     field_renames,
@@ -288,35 +284,10 @@ class Registry:
             ):
                 return
 
-    def rename_fields(self, schema: TableSchema) -> None:
-        """Registers the model's names of renamed fields, except for ambiguous renames. Does nothing if the table is not
-        registered.
+    def change_layout(self, schema: TableSchema, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
+        """Replaces the registered layout by what `change` makes of it. If another program changes it at the same time,
+        `change` is called again. Does nothing if the table is not registered.
         """
-
-        def renamed(layout: Mapping[str, Any]) -> Mapping[str, Any]:
-            return renamed_layout(layout, [rename for rename in field_renames(schema, layout) if rename.how in SAFE])
-
-        self._change_layout(schema, renamed)
-
-    def keep_members(self, schema: TableSchema) -> None:
-        """Deletes the registered members of enumerations that the model's fields do not have. Does nothing if the table
-        is not registered.
-        """
-        self._change_layout(schema, lambda layout: with_members_alone(schema.layout_spec, layout))
-
-    def declare_nullable(self, schema: TableSchema) -> Sequence[str]:
-        """Registers the model's new nullable columns, in which None must not be written yet. Returns all such columns,
-        from this call or an earlier one.
-        """
-        self._change_layout(schema, lambda layout: with_nullable_columns(schema, layout))
-        registration = self.read(schema)
-        return () if registration is None else tuple(registration.layout.get(WAITING, ()))
-
-    def allow_none(self, schema: TableSchema, places: Collection[str]) -> None:
-        """Registers that None may be written in some nullable columns."""
-        self._change_layout(schema, lambda layout: without_waiting(layout, places))
-
-    def _change_layout(self, schema: TableSchema, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
         while (registration := self.read(schema)) is not None:
             changed = change(registration.layout)
             if changed == registration.layout or self._change(
