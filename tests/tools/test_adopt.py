@@ -45,7 +45,7 @@ def test_a_contradiction_is_printed_and_ends_with_status_1(url: str) -> None:
     result = run(url)
     assert result.exit_code == 1
     counts, undeclared, versions = result.output.splitlines()
-    assert counts == "cli_adopted: 2 rows read: 2 objects, 0 unreadable, 0 left out: not adopted"
+    assert counts == "cli_adopted: 2 rows read: 2 objects of Adopted, 0 unreadable, 0 left out: not adopted"
     assert undeclared.startswith("! undeclared:d:x: 1: no field explains the column")
     assert "[key=b'b', found=b'\\xff']" in undeclared
     assert versions.startswith("~ family-versions:d: ")

@@ -22,7 +22,7 @@ from hbmodel.codecs import java
 class CliInferred:
     # unsure: text (UTF-8) of 1 to 2 bytes; such as b'a'
     key: hb.Key[str] = hb.key(hb.Text)
-    # unsure: 8 bytes that are plausible as big-endian numbers; in all 2 rows; such as b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01'
+    # unsure: 8 bytes that are plausible as big-endian numbers (if programs increment them, hb.counter()); in all 2 rows; such as b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01'
     s: hb.Column[int] = hb.column("s", java.Long)
     # unsure: 2 bytes of no known form; in 1 of 2 rows; such as b'\\xfe\\xff'
     x: hb.Column[bytes | None] = hb.column("x", hb.Bytes, default=None)
@@ -68,7 +68,8 @@ def test_the_result_as_json(url: str) -> None:
         "codec": "java.Long",
         "in_qualifier": False,
         "confidence": "unsure",
-        "reason": "8 bytes that are plausible as big-endian numbers; in all 2 rows",
+        "reason": "8 bytes that are plausible as big-endian numbers (if programs increment them, hb.counter()); "
+        "in all 2 rows",
         "example": "\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01",
     }
     assert (other["annotation"], other["example"]) == ("bytes | None", "\\xFE\\xFF")

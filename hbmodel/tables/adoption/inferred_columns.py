@@ -70,7 +70,7 @@ FORMS: Final[Sequence[_Form]] = (
         "java.Long",
         JavaLong,
         lambda data: len(data) == 8 and abs(_number(data)) < PLAUSIBLE,
-        "8 bytes that are plausible as big-endian numbers",
+        "8 bytes that are plausible as big-endian numbers (if programs increment them, hb.counter())",
     ),
     _Form(
         "float",

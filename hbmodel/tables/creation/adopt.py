@@ -37,6 +37,7 @@ class Adoption:
         findings: contradictions to the model; notes come last.
         accepted: the names of findings that were accepted.
         creation: what the registration did; None if the model was not registered.
+        model: the name of the model.
     """
 
     table: str
@@ -47,6 +48,7 @@ class Adoption:
     findings: Sequence[Finding]
     accepted: Collection[str] = ()
     creation: Creation | None = None
+    model: str = ""
 
     @property
     def open(self) -> Sequence[Finding]:
@@ -64,8 +66,8 @@ class Adoption:
 
     def __str__(self) -> str:
         counts = (
-            f"{self.table}: {self.rows} rows read: {self.objects} objects, {self.unreadable} unreadable, "
-            f"{self.absent} left out: {'adopted' if self.adopted else 'not adopted'}"
+            f"{self.table}: {self.rows} rows read: {self.objects} objects of {self.model}, {self.unreadable} "
+            f"unreadable, {self.absent} left out: {'adopted' if self.adopted else 'not adopted'}"
         )
         return "\n".join([counts, *map(str, self.findings)])
 
@@ -139,7 +141,14 @@ def adopt(
     )
     tally = judged.tally
     adoption = Adoption(
-        schema.table, tally.rows, tally.objects, tally.unreadable, tally.absent, judged.findings, accepted
+        schema.table,
+        tally.rows,
+        tally.objects,
+        tally.unreadable,
+        tally.absent,
+        judged.findings,
+        accepted,
+        model=model.__name__,
     )
     if adoption.open:
         return adoption
