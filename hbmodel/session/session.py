@@ -52,6 +52,7 @@ from hbmodel.session.queries.two_table_queries import TwoTableQueries
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.port import Store, check_store
+from hbmodel.store.shared_caches import trusted_for
 from hbmodel.tables.registry.registration import LEASE, Binding
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 from hbmodel.tables.roll.binding_cache import BindingCache
@@ -120,6 +121,7 @@ class Session:
             cache = BindingCache.of(store, lease, registry, grace, clock_bound, longest_call)
         cache.opened(self)
         shared, self._cache, self._sizes = cache, cache, sizes
+        lease = min(cache.lease, trusted_for(store))
         self._names = SessionNames(store, registry=registry, cache=shared.names)
         known = Bindings(store, self._registry, self._cache, self._names, sizes.pages, longest_call)
         self._bind, self._bind_to_write, self._view, self._writing = (
@@ -143,7 +145,7 @@ class Session:
         )
         self._guard = Guard(self._names)
         self._runner = DictionaryQueryRunner(
-            self._view, self._planning_binding, self._seal, self._guard, shared.lease, self._names, self._work, sizes
+            self._view, self._planning_binding, self._seal, self._guard, lease, self._names, self._work, sizes
         )
         self._moves = MigrationRouting(self._planning_binding, self._view)
         self._merging = TwoTableQueries(self._runner, self._moves)

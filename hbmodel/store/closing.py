@@ -4,9 +4,10 @@ closed store.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import NoReturn, Protocol, Self
+from typing import ClassVar, NoReturn, Protocol, Self
 
 from hbmodel.errors import StoreClosed, StoreError
 from hbmodel.store.shared_caches import SharedCaches
@@ -28,6 +29,9 @@ class Ending(Protocol):
 class ClosingStore(ABC):
     """A store that holds connections or files of its process, until it is closed."""
 
+    TRUSTED: ClassVar[float] = math.inf
+    """See `SharedCaches`."""
+
     @abstractmethod
     def close(self) -> None:
         """See `Store.close`."""
@@ -35,7 +39,7 @@ class ClosingStore(ABC):
     @property
     def shared_caches(self) -> SharedCaches | None:
         """The caches that the sessions of this store share, or None if each session has its own."""
-        shared: SharedCaches = vars(self).setdefault("_shared_caches", SharedCaches())
+        shared: SharedCaches = vars(self).setdefault("_shared_caches", SharedCaches(self.TRUSTED))
         return shared
 
     def __enter__(self) -> Self:

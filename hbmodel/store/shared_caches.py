@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar
 
@@ -18,9 +19,15 @@ C = TypeVar("C", bound=SharedCache)
 
 
 class SharedCaches:
-    """The caches of a store, by key. Thread-safe."""
+    """The caches of a store, by key. Thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        trusted: for how many seconds, at most, sessions of this store rely on what they have read about its tables.
+            Where a read costs next to nothing, it is short, so that changes of tables do not wait long for readers.
+    """
+
+    def __init__(self, trusted: float = math.inf) -> None:
+        self.trusted = trusted
         self._caches: dict[Hashable, Any] = {}
 
     def cache(self, key: Hashable, make: Callable[[], C]) -> C:
@@ -36,6 +43,12 @@ class SharedCaches:
         caches, self._caches = self._caches, {}
         for cache in caches.values():
             cache.supersede()
+
+
+def trusted_for(store: object) -> float:
+    """`SharedCaches.trusted` of a store; infinite if it has no shared caches."""
+    shared = shared_caches(store)
+    return math.inf if shared is None else shared.trusted
 
 
 def shared_caches(store: object) -> SharedCaches | None:

@@ -13,8 +13,10 @@ import hbmodel as hb
 from hbmodel.errors import IndexUnavailable
 from hbmodel.store.closing import ClosingStore
 from hbmodel.store.embedded import EmbeddedStore
+from hbmodel.store.observed import ObservedStore
 from hbmodel.tables.registry.registry_table import registry_row
 from hbmodel.tables.registry.roll_lines import RollLines
+from hbmodel.tables.roll.binding_cache import BindingCache
 from tests.support.faulty import RecordingStore
 
 QUICK = hb.indexes.IndexTimes(lease=0.1, longest_call=0.05, grace=20, clock_bound=2)
@@ -320,3 +322,48 @@ def test_a_first_table_that_another_program_creates_is_written_at_once(registry:
         hb.create_tables(other, Ranked)
         add(store, "a", Ranked)
         assert by_rank(store) == 1
+
+
+# --- the embedded store -----------------------------------------------------------------------------------------------
+
+
+def test_sessions_of_the_embedded_store_read_the_registry_every_second() -> None:
+    now, calls = [0], list[hb.store.Call]()
+    with EmbeddedStore(None) as store:
+        hb.create_tables(store, Plain)
+        cache = BindingCache(60, running=lambda: now[0])
+        with hb.Session(store, cache=cache, on_call=calls.append) as session:
+            for now[0] in (0, 999, 1000, 1999, 2000):
+                session.get(Plain, name="a")
+            assert [call.table for call in calls] == [*["hbmodel", "shared", "shared"] * 2, "hbmodel", "shared"]
+
+
+def test_a_shorter_lease_is_kept_in_the_embedded_store() -> None:
+    now, calls = [0], list[hb.store.Call]()
+    with EmbeddedStore(None) as store:
+        hb.create_tables(store, Plain)
+        cache = BindingCache(0.5, running=lambda: now[0])
+        with hb.Session(store, cache=cache, on_call=calls.append) as session:
+            for now[0] in (0, 499, 500):
+                session.get(Plain, name="a")
+            assert [call.table for call in calls] == ["hbmodel", "shared", "shared", "hbmodel", "shared"]
+
+
+def test_a_drop_waits_a_second_at_most_for_readers_of_the_embedded_store() -> None:
+    waits: list[hb.indexes.IndexProgress] = []
+    with EmbeddedStore(None) as store, ObservedStore(store, lambda call: None) as view:
+        hb.create_tables(store, Ranked)
+        add(store, "a", Ranked)
+        hb.indexes.drop_index(view, Ranked, "by_rank", progress=waits.append)
+        left = [progress.seconds_left for progress in waits if progress.waits_for == "readers"]
+        assert left
+        assert all(seconds is not None and seconds <= 1.001 for seconds in left)
+
+
+def test_a_query_says_when_it_notices_a_change(store: SharingStore) -> None:
+    with EmbeddedStore(None) as embedded:
+        for each, seconds in ((embedded, 1), (store, 60)):
+            hb.create_tables(each, Plain)
+            hb.create_tables(each, Ranked)
+            query = hb.Session(each).query(Ranked).where(Ranked.rank == 1).allow_full_scan()
+            assert f"noticed within {seconds} s" in str(query.explain())

@@ -23,7 +23,7 @@ from hbmodel.protocol.relocation.migration import DONE
 from hbmodel.store.key_text import shell_text
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.shared_caches import shared_caches
+from hbmodel.store.shared_caches import shared_caches, trusted_for
 from hbmodel.store.values import Delete, Family, Put, Row, Scan
 from hbmodel.tables.registry.entry_shape import ENTRY, check_layout_shape, entry_of
 from hbmodel.tables.registry.enum_members import with_members
@@ -105,7 +105,12 @@ def index_cell(name: str) -> bytes:
 
 
 class Registry:
-    """Reads and changes the registry of a store."""
+    """Reads and changes the registry of a store.
+
+    Attributes:
+        table: the name of the registry table.
+        trusted: for how many ms, at most, sessions rely on what they have read.
+    """
 
     def __init__(self, store: Store, table: str = REGISTRY_TABLE) -> None:
         if not isinstance(table, str) or not table:
@@ -114,6 +119,7 @@ class Registry:
             )
         self._store = store
         self.table = table
+        self.trusted = 1000 * trusted_for(store)
 
     def create(self) -> None:
         """Creates the registry table unless it exists."""

@@ -91,7 +91,8 @@ class BindingCache:
         now = self._running()
         if (read := TRANSACTION.get()) is not None:
             return self._in_transaction(schema, registry, read)
-        if known is not None and now - known[1] < (self._lease if _settled(known[0]) else self._unsettled):
+        lease = min(self._lease, registry.trusted)
+        if known is not None and now - known[1] < (lease if _settled(known[0]) else self._unsettled):
             return known[0]
         reads = 1
         while True:
@@ -100,7 +101,7 @@ class BindingCache:
             if latest is None or latest[1] <= now:  # another thread may have read a newer one in the meantime
                 self._bindings[schema] = (binding, now)
             began, now = now, self._running()
-            if not 0 < self._lease < now - began or reads == READS:
+            if not 0 < lease < now - began or reads == READS:
                 return binding
             reads += 1
 

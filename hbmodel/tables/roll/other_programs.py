@@ -79,7 +79,7 @@ class OtherPrograms:
         """Whether no session can still read according to the state before `since`. If one can, waits for a part of the
         time that is left.
         """
-        return self._over(since, self.drain.read, now, "readers")
+        return self._over(since, min(self.drain.read, self.registry.trusted + 1), now, "readers")
 
     def have_written(self, row: bytes, registration: Registration, cell: bytes, since: int, now: int) -> bool:
         """Whether no program can still write according to the state before a change. If one can, waits a moment.
@@ -119,7 +119,7 @@ class OtherPrograms:
             return False
         return registration.listed == 0 or registration.listed + self.drain.written < now
 
-    def _over(self, since: int, drain: int, now: int, whom: Awaited) -> bool:
+    def _over(self, since: int, drain: float, now: int, whom: Awaited) -> bool:
         left = since + drain - now
         if left <= 0:
             return True
