@@ -117,9 +117,12 @@ class Session:
         check_seconds(lease=lease, grace=grace, clock_bound=clock_bound, longest_call=longest_call)
         self.store = store
         self._registry = Registry(store, registry)
+        token_key = getattr(store, "token_key", None) if token_key is None else token_key
+        self._seal: Seal | None = None if token_key is None else FernetSeal(token_key)
         if cache is None:
-            cache = BindingCache.of(store, lease, registry, grace, clock_bound, longest_call)
-        cache.opened(self)
+            cache = BindingCache.of(self, store, lease, registry, grace, clock_bound, longest_call)
+        else:
+            cache.opened(self)
         shared, self._cache, self._sizes = cache, cache, sizes
         lease = min(cache.lease, trusted_for(store))
         self._names = SessionNames(store, registry=registry, cache=shared.names)
@@ -130,8 +133,6 @@ class Session:
             known.view,
             known.writing,
         )
-        token_key = getattr(store, "token_key", None) if token_key is None else token_key
-        self._seal: Seal | None = None if token_key is None else FernetSeal(token_key)
         self._clock = ServerClock.of_seconds(
             self._registry.server_time,
             known.lease_valid,

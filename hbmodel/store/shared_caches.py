@@ -17,6 +17,9 @@ class SharedCache(Protocol):
 
 C = TypeVar("C", bound=SharedCache)
 
+MOST = 100
+"""The maximum number of caches of one store. It matters only to a program that gives its sessions ever other times."""
+
 
 class SharedCaches:
     """The caches of a store, by key. Thread-safe.
@@ -33,15 +36,23 @@ class SharedCaches:
     def cache(self, key: Hashable, make: Callable[[], C]) -> C:
         """The cache with a key; if there is none, `make` makes it."""
         caches = self._caches
-        cached: C | None = caches.get(key)
-        return caches.setdefault(key, make()) if cached is None else cached
+        known: C | None = caches.get(key)
+        if known is not None:
+            return known
+        if len(caches) >= MOST:
+            self.renew()
+            caches = self._caches
+        cached: C = caches.setdefault(key, make())
+        if caches is not self._caches:  # renewed in the meantime, perhaps before this cache was added
+            cached.supersede()
+        return cached
 
     def renew(self) -> None:
         """Lets later users start with new caches, because what the caches hold has changed. Current users keep
         theirs.
         """
         caches, self._caches = self._caches, {}
-        for cache in caches.values():
+        for cache in [*caches.values()]:  # a copy, because another thread may still add one
             cache.supersede()
 
 
@@ -55,3 +66,9 @@ def shared_caches(store: object) -> SharedCaches | None:
     """The shared caches of a store; None if it has none."""
     shared: SharedCaches | None = getattr(store, "shared_caches", None)
     return shared
+
+
+def renew_caches(store: object) -> None:
+    """Renews the shared caches of a store, if it has any."""
+    if (shared := shared_caches(store)) is not None:
+        shared.renew()

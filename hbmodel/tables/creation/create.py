@@ -23,6 +23,7 @@ from hbmodel.errors import (
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.ranges import KeyRange
+from hbmodel.store.shared_caches import renew_caches
 from hbmodel.tables.adoption.sample_check import judge_sample
 from hbmodel.tables.creation.comparison.diff import compare_families
 from hbmodel.tables.creation.comparison.difference import Difference
@@ -194,6 +195,7 @@ def _uid_tables(store: Store, models: Sequence[Declared]) -> list[TableOutcome]:
         if created:
             with suppress(TableExists):  # another program was faster
                 store.create_table(name, FAMILIES)
+            renew_caches(store)
         outcomes.append(TableOutcome(name, created))
     return outcomes
 
@@ -419,6 +421,8 @@ def create_declared(store: Store, table: DeclaredTable) -> bool:
         if not store.capabilities.namespaces:  # this store cannot list namespaces either
             _check_creatable(store, (), [namespace_of(table.name)])
         raise
+    finally:  # what is cached may belong to a table of this name that was deleted
+        renew_caches(store)
     return True
 
 

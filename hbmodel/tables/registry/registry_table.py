@@ -23,7 +23,7 @@ from hbmodel.protocol.relocation.migration import DONE
 from hbmodel.store.key_text import shell_text
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.shared_caches import shared_caches, trusted_for
+from hbmodel.store.shared_caches import renew_caches, trusted_for
 from hbmodel.store.values import Delete, Family, Put, Row, Scan
 from hbmodel.tables.registry.entry_shape import ENTRY, check_layout_shape, entry_of
 from hbmodel.tables.registry.enum_members import with_members
@@ -414,7 +414,7 @@ class Registry:
     def mark_moving(self, old: TableSchema, new: TableSchema, *, moving: bool) -> None:
         """Records in the row of the new table whether objects of the old table are being moved into the new table."""
         self._store.put(self.table, [Put(registry_row(new), {FROM: old.table.encode() if moving else b""})])
-        self._renew_caches()
+        renew_caches(self._store)
 
     def moves_into(self, new: TableSchema) -> bool:
         """Whether the row of a table records that objects are being moved into it."""
@@ -424,14 +424,7 @@ class Registry:
     def delete(self, rows: Iterable[bytes]) -> None:
         """Deletes rows of the registry."""
         self._store.delete(self.table, [Delete(row, families=(FAMILY,)) for row in rows])
-        self._renew_caches()
-
-    def _renew_caches(self) -> None:
-        """Lets sessions that are opened on the store from now on read the registry again, without a lease to wait
-        for.
-        """
-        if (shared := shared_caches(self._store)) is not None:
-            shared.renew()
+        renew_caches(self._store)
 
     def _change(self, row: bytes, column: bytes, expected: bytes | None, value: bytes) -> bool:
         try:
@@ -440,7 +433,7 @@ class Registry:
         except UnknownOutcome:
             pass  # the cell is read below
         finally:
-            self._renew_caches()
+            renew_caches(self._store)
         (current,) = self._store.get(self.table, [row], [column])
         return current is not None and column in current.columns and current.columns[column].value == value
 

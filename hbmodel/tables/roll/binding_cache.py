@@ -4,6 +4,7 @@ a lease, and the offset of the server's clock.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable
 from weakref import WeakSet
 
@@ -18,6 +19,7 @@ from hbmodel.tables.ids.name_cache import NameCache
 from hbmodel.tables.registry.registration import Binding
 from hbmodel.tables.registry.registry_cells import cells_of
 from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.roll.child_processes import is_killed_by_parent
 from hbmodel.tables.roll.kept_line import ROLL_TIMES, RollTimes
 from hbmodel.tables.roll.writers_roll import WritersRoll
 
@@ -25,6 +27,10 @@ UNSETTLED = 1.0
 """A binding that permits no writes, or no None, or no query of an index, is trusted for at most this many seconds. So
 they are refused for at most this time after an index that the model does not declare is dropped, after its new columns
 are registered, after `hb.alter` has allowed None, or after an index was built.
+"""
+
+MOST_MODELS = 1_000
+"""The maximum number of models whose bindings are cached. It matters only to a program that declares ever more models.
 """
 
 READS = 3
@@ -64,21 +70,38 @@ class BindingCache:
         self._roll: WritersRoll | None = None
         self._roll_times = roll_times
         self.offset = SharedOffset() if offset is None else offset
-        self.names = NameCache()
+        self._names, self._named_since = NameCache(), running()
         self._users: WeakSet[object] = WeakSet()
         self._superseded = False
 
     @classmethod
-    def of(cls, store: Store, lease: float, *options: Hashable) -> BindingCache:
-        """The cache of all sessions with these options that are opened on a store, or, if the store shares no caches, a
-        new one for one session.
+    def of(cls, session: object, store: Store, lease: float, *options: Hashable) -> BindingCache:
+        """The cache of all sessions with these options that are opened on a store, in which `session` is counted now.
+        If the store shares no caches, or this process may end by a signal at any time, a new one for one session.
         """
         shared = shared_caches(store)
-        if shared is not None:
-            return shared.cache((lease, *options), lambda: cls(lease))
-        cache = cls(lease)
-        cache.supersede()
-        return cache
+        if shared is None or is_killed_by_parent():
+            cache = cls(lease)
+            cache.supersede()
+            cache.opened(session)
+            return cache
+        while True:  # a forked child has its own caches, since a thread of the parent may hold a lock of the others
+            cache = shared.cache((os.getpid(), lease, *options), lambda: cls(lease))
+            cache.opened(session)
+            # If this is False, a later `supersede` finds the session, and does not leave the roll.
+            if not cache._superseded:
+                return cache
+            cache.closed(session, store)
+
+    @property
+    def names(self) -> NameCache:
+        """The names for a session that is opened now. They are as old as a lease at most, since another program may
+        drop the tables of a dictionary, and create them again after a lease.
+        """
+        now = self._running()
+        if now - self._named_since >= self._lease:
+            self._names, self._named_since = NameCache(), now
+        return self._names
 
     def binding(self, schema: TableSchema, registry: Registry) -> Binding:
         """The binding of a model. If the cached one is too old, it is read from the registry; raises the errors of
@@ -99,7 +122,7 @@ class BindingCache:
             binding = registry.bind(schema)
             latest = self._bindings.get(schema)
             if latest is None or latest[1] <= now:  # another thread may have read a newer one in the meantime
-                self._bindings[schema] = (binding, now)
+                self._keep(schema, binding, now)
             began, now = now, self._running()
             if not 0 < lease < now - began or reads == READS:
                 return binding
@@ -167,7 +190,8 @@ class BindingCache:
                 binding = registry.bound(schema, row)
         # Readers use this binding too, for a lease from the time when it was read.
         read = max(began, known[1]) if known is not None and same else began
-        self._bindings[schema], self._seen[schema] = (binding, read), (binding, row)
+        self._keep(schema, binding, read)
+        self._seen[schema] = (binding, row)
         return binding
 
     def _in_transaction(self, schema: TableSchema, registry: Registry, read: ReadRow) -> Binding:
@@ -185,8 +209,14 @@ class BindingCache:
                 self._seen[schema] = (known[0], row)
                 return known[0]
         binding = registry.bind(schema)
-        self._bindings[schema] = (binding, began)
+        self._keep(schema, binding, began)
         return binding
+
+    def _keep(self, schema: TableSchema, binding: Binding, read: int) -> None:
+        if len(self._bindings) >= MOST_MODELS and schema not in self._bindings:
+            self._bindings.clear()
+            self._seen.clear()
+        self._bindings[schema] = (binding, read)
 
 
 def _settled(binding: Binding) -> bool:

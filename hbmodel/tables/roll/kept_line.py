@@ -64,6 +64,9 @@ class KeptLine:
         lock: guards the state of all lines of the program.
         changed: a condition variable with this lock, which is notified of changes.
         on_kept: called after a lease has been taken.
+
+    Attributes:
+        busy_in: the thread that puts or reads the line now, or None.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class KeptLine:
         self._lock, self._changed, self._kept, self._running = lock, changed, on_kept, running
         self._found: Row | None = None  # the row of the registry as it was last read
         self._looked = self._used = running()
-        self._busy = False
+        self.busy_in: int | None = None
         self._listed = True  # False if there is no registry table; no program can change a state in this case
         self._troubled = False
 
@@ -107,10 +110,7 @@ class KeptLine:
     def look(self, store: Store) -> None:
         """Reads the registry again, although the lease is still valid."""
         with self._alone():
-            if self._listed:
-                self._poll(store)
-            else:
-                self._take_lease(store)
+            self._poll(store)
 
     def began(self, store: Store) -> Revisions | None:
         """Counts a call that begins. Returns the state on which the call relies, or None if there is no registry."""
@@ -156,15 +156,15 @@ class KeptLine:
         so other threads can write.
         """
         with self._lock:
-            while self._busy:
+            while self.busy_in is not None:
                 self._changed.wait()
-            self._busy = True
+            self.busy_in = threading.get_ident()
         try:
             with gated(None):
                 yield
         finally:
             with self._lock:
-                self._busy = False
+                self.busy_in = None
                 self._changed.notify_all()
 
     def _take_lease(self, store: Store) -> None:

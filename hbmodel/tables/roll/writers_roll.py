@@ -24,6 +24,7 @@ from hbmodel.protocol.clock import SharedOffset, running_time
 from hbmodel.protocol.writers_roll import Member, Revisions, Writer
 from hbmodel.store.port import Store
 from hbmodel.tables.registry.roll_lines import new_id
+from hbmodel.tables.roll.child_processes import at_end_of_child
 from hbmodel.tables.roll.kept_line import ROLL_TIMES, KeptLine, RollTimes
 
 log = logging.getLogger("hbmodel")
@@ -66,23 +67,28 @@ class WritersRoll:
             running,
         )
         self._at_exit: weakref.finalize[..., WritersRoll] | None = None
+        self._not_at_end_of_child: Callable[[], object] | None = None
         self._begin()
 
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._lines: dict[tuple[str, bytes], KeptLine] = {}
+        self._lines: dict[tuple[str, bytes, int], KeptLine] = {}
         self._keeper: threading.Thread | None = None
         self._ended = False
 
     def line(self, store: Store, registry: str, row: bytes) -> KeptLine:
-        """The line for a row of the registry."""
+        """The line for a row of the registry. A function that is called while this thread puts the line, for example
+        by `on_call`, cannot wait for it, so it gets another one.
+        """
         if self._pid != os.getpid():
             self._begin()
-        line = self._lines.get((registry, row))
-        if line is not None:
-            return line
+        depth = 0
+        while (line := self._lines.get((registry, row, depth))) is not None:
+            if line.busy_in is None or line.busy_in != threading.get_ident():
+                return line
+            depth += 1
         member, bare = (
             Member(new_id(), self._lease, self._longest_call, this_program()),
             getattr(store, "unobserved", store),
@@ -100,7 +106,7 @@ class WritersRoll:
                 self._changed,
                 self._keep,
             )
-            return self._lines.setdefault((registry, row), kept_line)
+            return self._lines.setdefault((registry, row, depth), kept_line)
 
     def calls(self, store: Store, registry: str, rows: Iterable[bytes]) -> Calls:
         """A context manager that counts a call which relies on the state of these rows of the registry."""
@@ -176,10 +182,13 @@ class WritersRoll:
         """
         if last and self._at_exit is None:
             self._at_exit = weakref.finalize(self, _end_at_exit, weakref.ref(self))
+            self._not_at_end_of_child = at_end_of_child(self, _end_at_exit, weakref.ref(self))
         elif not last and self._at_exit is not None:
             self._at_exit.detach()
             self._at_exit = None
-        for line in self._lines.values():
+            if self._not_at_end_of_child is not None:
+                self._not_at_end_of_child()
+        for line in [*self._lines.values()]:
             ends: weakref.WeakSet[WritersRoll] | None = getattr(line.store, "before_close", None)
             if ends is not None:
                 ends.add(self) if last else ends.discard(self)
