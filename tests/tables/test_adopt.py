@@ -150,6 +150,8 @@ def test_each_contradiction_is_found(bed: Bed, planted: tuple[Put, set[str]]) ->
     assert str(first) in str(adoption)
     assert "hbmodel" not in bed.store.tables()
     accepted = hb.tables.adopt(bed.store, Reading, accept=names)
+    _, *lines = str(accepted).splitlines()
+    assert [line.endswith("(accepted)") for line in lines] == [not finding.note for finding in accepted.findings]
     assert accepted.adopted
     assert {f.name for f in accepted.findings} >= names
     assert Registry(bed.store).bind(hb.schema.schema_of(Reading)) is not None

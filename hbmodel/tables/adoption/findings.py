@@ -83,7 +83,7 @@ ABOUT: Final[Mapping[Kind, _About]] = {
     ),
     "no-object": _About(
         "the row has no cell that makes it an object of the model, so queries leave it out",
-        "leave out exists=, or name the cell that every object has",
+        "leave out exists=, name the cell that every object has, or accept that these rows are left out",
     ),
     "no-column": _About(
         "the row has none of the model's columns, and would be an object of defaults",

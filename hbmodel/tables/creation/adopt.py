@@ -53,11 +53,7 @@ class Adoption:
     @property
     def open(self) -> Sequence[Finding]:
         """The findings that prevent the registration, because they are neither notes nor accepted."""
-        return [
-            finding
-            for finding in self.findings
-            if not finding.note and finding.name not in self.accepted and finding.kind not in self.accepted
-        ]
+        return [finding for finding in self.findings if not finding.note and not self._is_accepted(finding)]
 
     @property
     def adopted(self) -> bool:
@@ -69,7 +65,13 @@ class Adoption:
             f"{self.table}: {self.rows} rows read: {self.objects} objects of {self.model}, {self.unreadable} "
             f"unreadable, {self.absent} left out: {'adopted' if self.adopted else 'not adopted'}"
         )
-        return "\n".join([counts, *map(str, self.findings)])
+        return "\n".join([counts, *map(self._line, self.findings)])
+
+    def _line(self, finding: Finding) -> str:
+        return f"{finding} (accepted)" if self._is_accepted(finding) else str(finding)
+
+    def _is_accepted(self, finding: Finding) -> bool:
+        return not finding.note and (finding.name in self.accepted or finding.kind in self.accepted)
 
 
 def adopt(
