@@ -116,7 +116,7 @@ class Bindings:
                 one.
 
         Returns:
-            A context manager around the writes.
+            A context manager around the writes; `as` gives the counted calls (`Calls`), if they are counted.
         """
         self._written = {*schemas, *map(_replaced, schemas)}
         calls = NOTHING_COUNTED if self._roll is None else self._counted(self._roll, schemas)
@@ -136,13 +136,13 @@ class Bindings:
         return self._calls
 
     @contextmanager
-    def _then_tick(self, schemas: Sequence[TableSchema], calls: AbstractContextManager[object]) -> Iterator[None]:
+    def _then_tick(self, schemas: Sequence[TableSchema], calls: AbstractContextManager[object]) -> Iterator[object]:
         """After writes at the server's time, waits until the clock shows another millisecond, so that no later write
         replaces a version that has the same timestamp.
         """
         try:
-            with calls:
-                yield
+            with calls as counted:
+                yield counted
         finally:
             if any(schema in self._bindings and self._bindings[schema].rows in AT_SERVER_TIME for schema in schemas):
                 let_tick_pass()

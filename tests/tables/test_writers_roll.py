@@ -18,7 +18,7 @@ from uuid import uuid4
 import pytest
 
 import hbmodel as hb
-from hbmodel.errors import StoreUnavailable, UnknownOutcome
+from hbmodel.errors import FamilyNotFound, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.protocol.clock import SharedOffset
 from hbmodel.store import Delete, Family, Put, Row
 from hbmodel.store.gate import may_pass
@@ -232,6 +232,53 @@ def test_a_call_of_unknown_outcome_is_waited_for_though_the_program_has_ended() 
         hb.indexes.drop_index(store, ONE, "by_rank", times=hb.indexes.IndexTimes(lease=0, longest_call=0))
         (writer,) = waited_for(store, times=hb.indexes.IndexTimes(lease=0.001))
         assert "has calls of unknown outcome" in writer
+
+
+class RefusingStore(RecordingStore):
+    """Refuses the changes of a table with an error."""
+
+    error: type[Exception] = TableNotFound
+    refused = "rolled"
+
+    def _carried_out(self, call: Call, apply: Callable[[Sequence[Any]], Any]) -> Any:
+        if call.writes and call.table == self.refused:
+            raise self.error("refused", table=call.table)
+        return super()._carried_out(call, apply)
+
+
+@hb.model(table="rolled", family="d")
+class Shared:
+    row: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(in_qualifier=True)
+    rank: hb.Column[int] = hb.column("r")
+
+
+@pytest.mark.parametrize("error", [TableNotFound, FamilyNotFound])
+@pytest.mark.parametrize("model", [PLAIN, Shared])
+def test_a_commit_that_was_certainly_refused_is_not_waited_for(model: Any, error: type[Exception]) -> None:
+    with fresh(model, gated=False) as inner:
+        store = RefusingStore(inner, gated=False)
+        store.error = error
+        with hb.Session(store) as session:
+            keys = {"row": "r"} if model is Shared else {}
+            for name in ("a", "b")[: 1 + (error is TableNotFound)]:
+                session.add(model(name=name, rank=1, **keys))
+            with pytest.raises(error):
+                session.commit()
+            session.discard()
+        assert kinds(inner) == []
+
+
+def test_a_commit_that_was_refused_after_its_index_entries_is_waited_for() -> None:
+    with fresh(ONE, gated=False) as inner:
+        with hb.Session(RefusingStore(inner, gated=False)) as session:
+            session.add(ONE(name="a", rank=1))
+            with pytest.raises(hb.PartialWrite):
+                session.commit()
+            session.discard()
+        (found,) = lines(inner, ONE)
+        assert found.line is not None
+        assert (found.line.kind, len(found.line.late)) == ("rest", 1)
 
 
 def test_a_table_that_older_programs_may_write_is_waited_for_once() -> None:

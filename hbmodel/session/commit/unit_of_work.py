@@ -46,6 +46,7 @@ from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
 from hbmodel.tables.registry.nullable_columns import BindingWithoutNone
 from hbmodel.tables.registry.registration import Binding
+from hbmodel.tables.roll.writers_roll import Calls
 
 log = logging.getLogger("hbmodel")
 
@@ -283,14 +284,22 @@ class UnitOfWork:
 
     def _run(self, current: Batch | JointBatch) -> None:
         if isinstance(current, JointBatch):
-            with self._writing(*[part.owners[0].schema for part in current.parts]):
-                self._run_joint(current)
+            with self._writing(*[part.owners[0].schema for part in current.parts]) as calls:
+                try:
+                    self._run_joint(current)
+                except StoreError:
+                    _note_outcome(current, calls)
+                    raise
             return
         if current.schema.versioned and current.running is None:
             current.leave_out_dependents()
         if current.writes:
-            with self._writing(current.owners[0].schema):
-                self._run_batch(current)
+            with self._writing(current.owners[0].schema) as calls:
+                try:
+                    self._run_batch(current)
+                except StoreError:
+                    _note_outcome(current, calls)
+                    raise
 
     def _run_batch(self, current: Batch, *, again: bool = False) -> None:
         moving = current.owners[0].schema.replaces is not None
@@ -462,6 +471,14 @@ class UnitOfWork:
             key=pending[0].writes[0].row if pending else None,
             reason=reason_of(error),
         )
+
+
+def _note_outcome(current: Batch | JointBatch, calls: object) -> None:
+    """Notes in the counted calls if a batch has stopped although it has sent nothing that the store may have carried
+    out: then no change of the registry needs to wait for this program.
+    """
+    if isinstance(calls, Calls):
+        calls.nothing_sent = not current.wrote
 
 
 def _in_doubt(batch: Batch) -> bool:

@@ -131,11 +131,12 @@ class KeptLine:
         self.member = self.member.began()
         return self.member.newest
 
-    def ended(self, revisions: Revisions, error: BaseException | None) -> None:
+    def ended(self, revisions: Revisions, error: BaseException | None, *, known: bool = False) -> None:
         """Counts the end of a call. Its outcome is unknown after an error of the store, or after an error that hbmodel
-        does not define.
+        does not define, unless the caller says that it is known.
         """
-        unknown = error is not None and (isinstance(error, StoreError) or not isinstance(error, HbmodelError))
+        unclear = isinstance(error, StoreError) or not isinstance(error, HbmodelError)
+        unknown = error is not None and unclear and not known
         with self._lock:
             if revisions not in self.member.calls:
                 return

@@ -200,7 +200,13 @@ class Calls:
 
     Args:
         store: the store through which missing leases are taken.
+
+    Attributes:
+        nothing_sent: whether the block ends with an error although it has certainly sent no change that the store may
+            have carried out, or may still carry out.
     """
+
+    nothing_sent = False
 
     def __init__(self, roll: WritersRoll, store: Store, registry: str, rows: Iterable[bytes]) -> None:
         self._roll, self._store, self._registry, self._waiting, self._pid = roll, store, registry, [*rows], os.getpid()
@@ -224,7 +230,7 @@ class Calls:
         self._waiting.clear()
         if self._pid == os.getpid():  # otherwise this object is the copy of a forked child
             for line, revisions in self._begun:
-                line.ended(revisions, error)
+                line.ended(revisions, error, known=self.nothing_sent)
 
 
 def _end_at_exit(roll: weakref.ref[WritersRoll]) -> None:
