@@ -29,7 +29,7 @@ from hbmodel.tools.cli.arguments.finite import FiniteRange
 from hbmodel.tools.cli.arguments.named_model import load_model
 from hbmodel.tools.cli.arguments.table_options import known_keys
 from hbmodel.tools.cli.output.one_line import one_line
-from hbmodel.tools.cli.output.waits import told_once, waiting_text
+from hbmodel.tools.cli.output.waits import told_at_times, waiting_text
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -132,11 +132,11 @@ def times_of(options: Mapping[str, Any]) -> IndexTimes:
 @contextmanager
 def _shown(as_json: bool) -> Iterator[Report | None]:
     """Shows the progress on standard error: as a bar on a terminal, otherwise as one line for each program that is
-    waited for.
+    waited for, which is repeated every minute.
     """
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
-        yield None if as_json else told_once()
+        yield None if as_json else told_at_times()
         return
     columns = (
         TextColumn("{task.description}"),

@@ -17,7 +17,7 @@ from hbmodel.tables.migration.migration_report import MigrationProgress, Migrati
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.named_model import load_model
 from hbmodel.tools.cli.index import Command, common_options, speed_options, times_of
-from hbmodel.tools.cli.output.waits import told_once, waiting_text
+from hbmodel.tools.cli.output.waits import told_at_times, waiting_text
 
 
 @click.group()
@@ -46,11 +46,11 @@ def _options(command: Command) -> Command:
 @contextmanager
 def _shown(as_json: bool) -> Iterator[MigrationProgressReport | None]:
     """Shows the progress on standard error: as a bar on a terminal, otherwise as one line for each program that is
-    waited for.
+    waited for, which is repeated every minute.
     """
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
-        yield None if as_json else told_once()
+        yield None if as_json else told_at_times()
         return
     with Progress(
         TextColumn("{task.description}"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable
 
 import click
@@ -18,15 +20,30 @@ def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
     return f"waiting for {progress.writers[0]}" + (f", and {more} more" if more else "")
 
 
-def told_once() -> Callable[[IndexProgress | MigrationProgress], None]:
-    """A function that prints to standard error which programs a command waits for, each program only once."""
-    told: set[str] = set()
+EVERY = 60.0
+"""The seconds after which a wait is mentioned again."""
+
+SHORT = 5.0
+"""A wait of at most this many seconds for programs that cannot be named is not mentioned."""
+
+_NUMBERS = re.compile(r"\d+ s\b")
+
+
+def told_at_times(
+    now: Callable[[], float] = time.monotonic,
+) -> Callable[[IndexProgress | MigrationProgress], None]:
+    """A function that prints to standard error for whom a command waits: each program when the wait for it begins, when
+    the reason changes, and once a minute.
+    """
+    told: dict[str, float] = {}
 
     def report(progress: IndexProgress | MigrationProgress) -> None:
-        for writer in progress.writers:
-            who = writer.partition(": ")[0]
-            if who not in told:
-                told.add(who)
-                click.echo(f"waiting for {writer}", err=True)
+        if progress.phase != "waiting" or not (progress.writers or (progress.seconds_left or 0) > SHORT):
+            return
+        for line in [f"waiting for {writer}" for writer in progress.writers] or [waiting_text(progress)]:
+            reason = _NUMBERS.sub("", line)
+            if now() - told.get(reason, -EVERY) >= EVERY:
+                told[reason] = now()
+                click.echo(line, err=True)
 
     return report
