@@ -281,6 +281,18 @@ def test_a_commit_that_was_refused_after_its_index_entries_is_waited_for() -> No
         assert (found.line.kind, len(found.line.late)) == ("rest", 1)
 
 
+def test_the_status_of_an_index_says_that_its_build_waits() -> None:
+    with fresh(PLAIN, gated=False) as store, session_of(store, QUIET) as session:
+        add(session, "a")
+        hb.create_tables(store, ONE)
+        (before,) = hb.indexes.index_status(store, ONE)
+        assert (before.preparing, before.shown_state) == (False, "absent")
+        assert waited_for(store)
+        (status,) = hb.indexes.index_status(store, ONE)
+        assert (status.state, status.preparing) == ("absent", True)
+        assert status.shown_state == "absent, the table is being prepared for its first index"
+
+
 def test_a_table_that_older_programs_may_write_is_waited_for_once() -> None:
     at_once = hb.indexes.IndexTimes(lease=0, longest_call=0)
     with fresh(ONE, gated=False) as store:

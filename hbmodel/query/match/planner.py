@@ -230,9 +230,8 @@ def _mention_apart(schema: TableSchema, ways: Sequence[tuple[KeyLayout, KeyCondi
 
 
 _UNBUILT = (
-    "The index cannot be read: it was declared on an existing table and is not built, or it is being dropped. "
-    "Build it with "
-    "hb.indexes.build_index() or `hbmodel index build`, or query without it."
+    "The index cannot be read: it is not built, its build has not ended, or it is being dropped (see `hbmodel index "
+    "status`). Build it with hb.indexes.build_index() or `hbmodel index build`, or query without it."
 )
 
 

@@ -343,7 +343,8 @@ def index_status(
         state = live[name].state if name in live else ABSENT
         dropping = name in live and is_dropping(live[name])
         if state == ABSENT or not sample or name not in schema.indexes:
-            reports.append(IndexReport(schema.table, name, state, dropping=dropping))
+            preparing = state == ABSENT and registration is not None and registration.rows in {"marking", "mixed"}
+            reports.append(IndexReport(schema.table, name, state, dropping=dropping, preparing=preparing))
         else:
             report = verify_index(store, model, name, sample=sample, times=times, registry=registry)
             reports.append(evolve(report, dropping=dropping))

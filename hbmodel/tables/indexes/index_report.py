@@ -100,6 +100,8 @@ class IndexReport:
         bare: marks of deleted entries, older than the grace time.
         dropping: whether a drop of the index has begun and not ended. If no program continues it, call `drop_index`
             again.
+        preparing: whether the index is absent and the table is being prepared for its first index: a build has begun,
+            and waits for programs that write the table. If no program continues it, call `build_index` again.
     """
 
     table: str
@@ -127,10 +129,15 @@ class IndexReport:
     verified: int = 0
     bare: int = 0
     dropping: bool = False
+    preparing: bool = False
 
     @property
     def shown_state(self) -> str:
-        """The state as text, which also says if the index is being dropped."""
+        """The state as text, which also says if the index is being dropped, or if the build of the table's first index
+        has begun.
+        """
+        if self.preparing:
+            return f"{self.state}, the table is being prepared for its first index"
         return f"{self.state}, being dropped" if self.dropping else self.state
 
     @property
