@@ -28,6 +28,7 @@ from hbmodel.store.values import Scan
 from hbmodel.tables.creation.create import create_tables
 from hbmodel.tables.creation.declared import SplitsOption
 from hbmodel.tables.creation.drop import drop_tables
+from hbmodel.tables.creation.split_strategies import ByBucket
 from hbmodel.tables.indexes.claimed_ranges import CLAIM_LIFE, Progress
 from hbmodel.tables.indexes.index_arguments import check_choices, check_work
 from hbmodel.tables.indexes.index_operations import verify_index
@@ -47,6 +48,10 @@ from hbmodel.tables.roll.other_programs import OtherPrograms
 BATCH = 500
 """Rows that one round trip reads."""
 
+_REFUSED = (
+    "Some rows could not be copied: status() names them. Correct them, or the codecs of the new model, and call "
+    "start() again; or end the migration with roll_back()."
+)
 _ROLLED_BACK = "The migration is being rolled back: finish that first with roll_back()."
 
 
@@ -182,7 +187,8 @@ class Migration:
         and the longest call.
 
         Args:
-            splits: where the regions of the new table begin, as for `create_tables`.
+            splits: where the regions of the new table begin, as for `create_tables`. By default, a salted table gets
+                one region for each salt bucket, because all rows arrive at once.
 
         Raises:
             SchemaMismatch: the old table is not registered, or a table does not match the models.
@@ -330,6 +336,8 @@ class Migration:
         return registration
 
     def _begin(self, registration: Registration, splits: SplitsOption) -> None:
+        if splits is None and self._may_be_split():
+            splits = ByBucket()
         create_tables(self.store, self.new.model, splits=splits, registry=self.registry.table)
         old, new = self.registry.bind(self.old), self.registry.bind(self.new)
         if isinstance(old, BindingWithoutNone):
@@ -361,6 +369,11 @@ class Migration:
         self._forget()
         self.registry.mark_moving(self.old, self.new, moving=True)
         self._change(registration, CLOSED if self.offline else PREPARED)
+
+    def _may_be_split(self) -> bool:
+        """Whether the new table is salted, and can still be created with a region for each bucket."""
+        salted = self.new.salt.buckets > 1 and self.store.capabilities.presplit
+        return salted and self.new.table not in self.store.tables()
 
     def _forget(self) -> None:
         """Deletes the progress of the copying from the registry."""
@@ -408,7 +421,7 @@ class Migration:
         status = self.status()
         if not status.copied:
             raise MigrationError(
-                "Not every row has been copied: call start() again.",
+                _REFUSED if status.refused else "Not every row has been copied: call start() again.",
                 table=self.old.table,
                 ranges=status.ranges,
                 finished=status.finished,
