@@ -525,7 +525,7 @@ def test_rows_that_do_not_fit_are_named_and_stop_the_cut() -> None:
         store.delete("wider", [Delete(hb.row_key(Wider, number=300))])
         assert moving.start().copied
         store.put("wider", [Put(hb.row_key(Wider, number=301), {b"d:p": b"x"})])
-        with pytest.raises(hb.errors.MigrationError, match="Some rows cannot be copied"):
+        with pytest.raises(hb.errors.MigrationError, match="Some rows could not be copied"):
             moving.cut_over()
 
 

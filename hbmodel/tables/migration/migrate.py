@@ -49,8 +49,8 @@ BATCH = 500
 """Rows that one round trip reads."""
 
 _REFUSED = (
-    "Some rows could not be copied: status() names them. Correct them, or the codecs of the new model, and call "
-    "start() again; or end the migration with roll_back()."
+    "Some rows could not be copied: status() says which, and why. Mend them and call start() again. Rows that do not "
+    "fit the new model can be changed only after roll_back()."
 )
 _ROLLED_BACK = "The migration is being rolled back: finish that first with roll_back()."
 
@@ -183,8 +183,8 @@ class Migration:
         """Creates the new table, makes programs use both tables, and copies all rows.
 
         Several programs may call this and share the work. From now on, programs that know only the old model are
-        refused. Other programs notice a new phase when their registry lease ends. So this call waits twice for a lease
-        and the longest call.
+        refused. Other programs notice a new phase when their registry lease ends. So this call waits for a lease, and
+        for the programs on the writers' roll.
 
         Args:
             splits: where the regions of the new table begin, as for `create_tables`. By default, a salted table gets
@@ -433,7 +433,7 @@ class Migration:
         compared: Compared = copying.compare(mend=True)
         if compared.refused:
             raise MigrationError(
-                "Some rows cannot be copied: delete them or change the layout, and start again.",
+                _REFUSED,
                 table=self.old.table, refused=compared.refused, samples=list(compared.samples),
             )  # fmt: skip
 
