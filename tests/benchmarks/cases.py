@@ -13,6 +13,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -25,6 +26,7 @@ import hbmodel as hb
 from hbmodel.store import Scan
 from hbmodel.store.ranges import KeyRange
 from tests.benchmarks.comparison import IN_ROW, MANY, REPEATS, Case, Result, compare
+from tests.benchmarks.distant import Distant, distant_cases, distant_objects
 from tests.benchmarks.index_queries import Covered, Event, events, index_cases
 from tests.benchmarks.latest import OBJECTS as LATEST_OBJECTS
 from tests.benchmarks.latest import latest_cases
@@ -62,7 +64,7 @@ class Spread:
     size: hb.Column[int] = hb.column("s", hb.Int32)
 
 
-MODELS = (Reading, Event, Covered, Spread, Comment, *LATEST_OBJECTS, *WIDE_MODELS, *UPDATED_MODELS)
+MODELS = (Reading, Event, Covered, Spread, Comment, Distant, *LATEST_OBJECTS, *WIDE_MODELS, *UPDATED_MODELS)
 
 
 def readings(rows: int) -> Iterator[Reading]:
@@ -89,6 +91,7 @@ OBJECTS: dict[type, Callable[[int], Iterator[Any]]] = {
     Spread: lambda rows: spreads(min(rows, 20_000)),
     Event: lambda rows: events(min(rows, 20_000)),
     Covered: lambda rows: events(min(rows, 20_000), Covered),
+    Distant: distant_objects,
     **LATEST_OBJECTS,
     **WIDE_OBJECTS,
     **UPDATED_OBJECTS,
@@ -101,7 +104,12 @@ def run_all(url: str, thrift2_url: str, rows: int, chosen: Callable[[str], bool]
     """
     where, second_where = urlsplit(url), urlsplit(thrift2_url)
     by_hand = happybase.Connection(where.hostname, where.port)
-    with hb.connect(url) as first, hb.connect(thrift2_url) as second, hb.connect("memory:") as embedded:
+    with (
+        ExitStack() as stack,
+        hb.connect(url) as first,
+        hb.connect(thrift2_url) as second,
+        hb.connect("memory:") as embedded,
+    ):
         hb.create_tables(second, *MODELS)
         hb.create_tables(embedded, *WIDE_MODELS)
         try:
@@ -126,6 +134,7 @@ def run_all(url: str, thrift2_url: str, rows: int, chosen: Callable[[str], bool]
             # Last, since they use no connection of the others, and the gateway closes one that lies idle for a minute.
             cases += backwards_cases(first, second)
             cases += prepend_cases(first, second, where.hostname or "localhost", where.port or 9090)
+            cases += distant_cases((url, thrift2_url), stack)
             cases = [case for case in cases if chosen(case.name)]
             session = hb.Session(first)
             for model in {model for case in cases for model in case.reads}:
