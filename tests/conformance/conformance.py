@@ -409,20 +409,19 @@ class PutConformance:
 
     def test_unknown_family(self, bed: Bed) -> None:
         row = bed.key()(b"r")
-        with pytest.raises(FamilyNotFound):
-            bed.put(row, {b"x:a": b"1"}, 1)
-        with pytest.raises(FamilyNotFound):
-            bed.get(row, b"x:a")
-        with pytest.raises(FamilyNotFound):
-            bed.get(row, b"x")
-        with pytest.raises(FamilyNotFound):
-            bed.delete(row, families=[b"x"], timestamp=1)
-        with pytest.raises(FamilyNotFound):
-            bed.delete(row, columns=[b"x:a"], timestamp=1)
-        with pytest.raises(FamilyNotFound):
-            bed.store.increment(bed.table, row, b"x:a", 1)
-        with pytest.raises(FamilyNotFound):
-            bed.store.check_and_put(bed.table, row, b"x:a", None, Put(row, {b"d:a": b"1"}))
+        calls: list[Callable[[], object]] = [
+            lambda: bed.put(row, {b"x:a": b"1"}, 1),
+            lambda: bed.get(row, b"x:a"),
+            lambda: bed.get(row, b"x"),
+            lambda: bed.delete(row, families=[b"x"], timestamp=1),
+            lambda: bed.delete(row, columns=[b"x:a"], timestamp=1),
+            lambda: bed.store.increment(bed.table, row, b"x:a", 1),
+            lambda: bed.store.check_and_put(bed.table, row, b"x:a", None, Put(row, {b"d:a": b"1"})),
+        ]
+        for call in calls:
+            with pytest.raises(FamilyNotFound) as refused:
+                call()
+            assert refused.value.family == b"x"
 
 
 class DeleteConformance:

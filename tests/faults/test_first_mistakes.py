@@ -76,6 +76,8 @@ ANN = User(id=1, name="ann")
         (lambda s: s.query(User).where(User.name == "a" & User.name == "b"), hb.QueryError, "parentheses"),
         (lambda s: s.query(User).where(~User.active), hb.QueryError, r"~\(A == 1\)"),
         (lambda s: s.query(User).order_by(-User.id), hb.QueryError, r"field\.desc\(\)"),
+        (lambda s: s.update_key(User, idd=1, name="bob"), hb.errors.UnknownField, "field='idd'"),
+        (lambda s: s.update_key(User, name="bob"), hb.errors.IncompleteKey, r"missing=\['id'\]"),
         (lambda s: s.query(User)[0], hb.QueryError, r"first\(\) for the first item"),
         (lambda s: s.query(User)[:10], hb.QueryError, r"limit\(n\)"),
         (lambda s: s.query(User).filter(User.id == 1), AttributeError, r"where\(Model\.field == value\)"),

@@ -41,6 +41,8 @@ def update_key_call(schema: TableSchema, fields: Mapping[str, Any], condition: P
     """The pending call of an update by key; see `Session.update_key`."""
     key = {name: fields[name] for name in schema.layout.names if name in fields}
     changes = {name: value for name, value in fields.items() if name not in key}
+    if len(key) < len(schema.layout.names):  # one of these names may be a misspelt key field
+        check_updated(schema, [name for name in changes if name != "ttl"])
     update, _ = _update(
         schema, key, KeyMapper(schema).complete(key), changes, condition, UNKNOWN, lambda name: NotLoaded
     )

@@ -11,8 +11,8 @@ from hbmodel.store.checks.numbers import is_plain
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, ConditionalChange, Delete, Get, Put
 
 NO_TABLE = (
-    "There is no such table: hb.create_tables() creates the tables of the models, sequences and dictionaries that "
-    "it is given."
+    "There is no such table: check its name. hb.create_tables() creates the tables of the models, sequences and "
+    "dictionaries that it is given."
 )
 """The message of `TableNotFound`."""
 

@@ -48,6 +48,8 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ),
 )
 
+_MISSING_FAMILY = re.compile(r"NoSuchColumnFamilyException: Column family (\S+) does not exist")
+
 # Conditions that pass without any action: a region moves; a server starts, stops or is busy; a call took too long (so
 # its outcome is unknown); the region server forgot a scanner.
 _PASSING = (
@@ -145,6 +147,8 @@ def store_error(failure: Exception, name: str = "", **details: Any) -> HbmodelEr
     meaning = _meaning(message, name)
     if meaning is not None:
         kind, sentence = meaning
+        if kind is FamilyNotFound and (family := _MISSING_FAMILY.search(message)) is not None:
+            details = {**details, "family": family[1].encode()}
         return kind(sentence, **details)
     if type(failure).__name__ == "AlreadyExists":
         return TableExists(TABLE_EXISTS, **details)
