@@ -22,7 +22,7 @@ from hbmodel.localhbase.extras import required
 _ON_LINUX = sys.platform == "linux"
 
 _SAME_START = 0.0 if _ON_LINUX else 2.0
-"""Seconds by which two readings of the time at which a process began may differ."""
+"""The number of seconds by which two readings of the start time of a process may differ."""
 
 KILL_TIMEOUT = 30.0
 """Seconds to wait for the end of a killed process, which takes a while if the process writes to a slow disk."""

@@ -31,9 +31,7 @@ def wall_time() -> int:
 
 
 def running_time() -> int:
-    """Milliseconds on a clock that never jumps and, if the system has such a clock, continues while the machine
-    sleeps.
-    """
+    """Milliseconds on a monotonic clock. If the system has such a clock, it continues while the machine sleeps."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return (time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)) // 1_000_000
 
@@ -64,7 +62,7 @@ class Offset:
 
     Attributes:
         value: the offset.
-        running: the reading, at the measurement, of the clock that never jumps.
+        running: the time of the monotonic clock at the measurement.
         now: the server's time at the measurement.
     """
 

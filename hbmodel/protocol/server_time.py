@@ -146,8 +146,9 @@ def traces_of(schema: TableSchema, row: Row) -> list[Put]:
     """The traces of a row that moves to another key. From the traces, the inserts that have put the row learn that it
     has moved.
 
-    The delete of the row has the server's time. A trace must be later than that as long as an insert may look for it.
-    So a trace has the time at which the cell that it replaces, which shows which insert put the row, would expire.
+    The delete of the row has the server's time. A trace must be later than this delete as long as an insert may look
+    for it. A trace replaces a cell that shows which insert put the row, and gets the time at which this cell would
+    expire.
     """
     owned = {
         column: cell

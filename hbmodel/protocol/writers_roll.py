@@ -8,13 +8,13 @@ The following rules are easy to get wrong, and writes are lost if one of them is
 
 - A lease begins, or is extended, with a put of the line. Once the put was answered or the line was found, the registry
   is read.
-- A lease counts from before the put was sent, on a clock that never jumps and continues while the machine sleeps.
+- A lease counts from a time before the put was sent, on a monotonic clock that continues while the machine sleeps.
 - A line is put under the condition that the roll still has the line that the program knows. If the answer is lost, the
   line is read.
 - An id is used once. A program whose line is gone continues under another id.
 - A line names the oldest state on which a call in progress relies. The line is put again when that call is answered.
-- A call whose outcome is unknown is listed in the line, once the line names a later state than the one that the call
-  relies on, for as long as the call may still take effect.
+- A call whose outcome is unknown may rely on an earlier state than the line names. The line lists such a call for as
+  long as it may still take effect.
 - A line is put at rest, or deleted, only when no call is in progress and no more calls can begin.
 
 The idea comes from F1, where each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change in
@@ -108,8 +108,8 @@ class RollLine:
         sequence: a number that each put of the line raises.
         kind: `on` while the program may write, `rest` while it may not, `gone` once another program has found that the
             line has ended; a line that is gone is not used again.
-        revisions: the revisions of the oldest state that its writes may follow.
-        lease: for how long it may begin calls, in ms from the time of the line.
+        revisions: the revisions of the oldest state that the program's writes may follow.
+        lease: for how long the program may begin calls, in ms from the time of the line.
         longest_call: how long a call may live, in ms.
         late: the calls of unknown outcome that were sent under an earlier state than `revisions`. In a line at rest,
             all calls of unknown outcome.
@@ -159,12 +159,12 @@ class RollLine:
             return None
 
     def ends(self, stamp: int, skew: int) -> int:
-        """The last time, by the server's clock in ms, at which a call that the line stands for may take effect."""
+        """The last time, by the server's clock in ms, at which a call that the line covers may take effect."""
         return stamp + self.lease + self.longest_call + skew
 
     def waits_until(self, stamp: int, skew: int, cell: str | None = None, revision: int = UNKNOWN) -> int | None:
-        """Until when the line stands for calls of older states, by the server's clock in ms; None if it stands for no
-        such call.
+        """Until when the line covers calls of older states, by the server's clock in ms; None if it covers no such
+        call.
 
         Args:
             cell: the cell that has changed; None asks for calls of any state.
@@ -198,7 +198,7 @@ class SentLine:
     """A put of the program's line whose outcome is not known yet.
 
     Attributes:
-        since: when the put was begun, in ms on the clock that never jumps.
+        since: when the put was begun, in ms on the monotonic clock.
     """
 
     line: RollLine
@@ -209,8 +209,8 @@ class SentLine:
 class Member:
     """One program on the roll, for one row of the registry: what it knows and what it may do.
 
-    A method that reports an event returns the member as it is after the event. Times are in ms on a clock that never
-    jumps and continues while the machine sleeps.
+    A method that reports an event returns the member as it is after the event. Times are in ms on a monotonic clock
+    that continues while the machine sleeps.
 
     Attributes:
         id: the id of its line, used once.

@@ -57,7 +57,9 @@ class Bindings:
         self._apart = store.capabilities.versions_apart
         self._roll = None if store.capabilities.gated_writes else cache.roll(longest_call)
         self.bind_to_write = self.bind if self._roll is None else self._bind_to_write
-        """Returns the binding of a model for writes. The writers' roll allows them until the binding's lease ends."""
+        """Returns the binding of a model for writes. The writers' roll allows these writes until the binding's lease
+        ends.
+        """
 
     def bind(self, schema: TableSchema) -> Binding:
         """The binding of a model for reads. If its lease has expired, it is read again.

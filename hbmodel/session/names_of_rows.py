@@ -21,17 +21,18 @@ from hbmodel.store.wide.slices import SliceScan, close_scan
 from hbmodel.tables.ids.names import Names
 
 _GET = object()
-"""Stands for the last get."""
+"""The key of the rows of the last get in `SessionNames.kept`."""
 
 
 class SessionNames(Names):
     """The names and ids of the dictionaries in a session's store.
 
-    If an id is not cached, its name is looked up together with the names of all ids in the batches of rows that scans
-    and the last get have returned, by one call for each dictionary. Not thread-safe.
+    If an id is not cached, its name is looked up, together with the names of all ids in the rows that scans and the
+    last get have returned. This takes one call for each dictionary. Not thread-safe.
 
     Attributes:
-        kept: rows that are kept only until the call of the session ends, each batch by its scan or get.
+        kept: batches of rows that are kept only until the call of the session ends, by the scan or get that returned
+            them.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -94,7 +95,7 @@ class SessionNames(Names):
 
 
 class _CollectedIds:
-    """Collects the ids that are decoded. Each gets the same name."""
+    """Collects the ids that are decoded, and gives each the same name."""
 
     def __init__(self) -> None:
         self.numbers: dict[Dictionary, dict[int, None]] = defaultdict(dict)
@@ -134,7 +135,7 @@ class NamedRows(FoldedStore):
         return self._got(table, super().get_each(table, gets))
 
     def _got(self, table: str, rows: Sequence[Row | None]) -> Sequence[Row | None]:
-        # Many calls need no name of the rows that they read, for example deletes.
+        # Many calls, for example deletes, do not need the names in the rows that they read.
         if len(rows) > 1 and table == self._schema.table:
             self._names.got(self._schema, [row for row in rows if row is not None])
         return rows
@@ -159,7 +160,7 @@ class NamedRows(FoldedStore):
 
 
 class _Expected(Iterator[Sequence[Row]]):
-    """The batches of a scan; the session's names know the last one."""
+    """The batches of a scan. The latest batch is passed to the names of the session."""
 
     def __init__(self, names: SessionNames, schema: TableSchema, batches: Iterator[Sequence[Row]]) -> None:
         self._names, self._schema, self._batches = names, schema, batches

@@ -169,7 +169,7 @@ class Session:
 
         def __aenter__(self) -> NoReturn:
             raise SessionError(
-                "A session is not asynchronous: write `with` in a function, and run that by asyncio.to_thread()."
+                "A session is not asynchronous: write `with` in a function, and run it with asyncio.to_thread()."
             )
 
         def __aexit__(self, *_: object) -> NoReturn:
@@ -370,8 +370,8 @@ class Session:
         with the values that were read, and keeps its time of expiry.
 
         Args:
-            obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still
-                have the version that was read.
+            obj: the object whose key identifies the row. If the model is versioned and the object was read, the row
+                must still have the version that was read.
             condition: for versioned models, a condition that the row must satisfy at the write; otherwise the call
                 fails with `ConditionFailed`.
             **changes: new values by field name; no key fields, no counters. `ttl` (unless a field has this name) gives
@@ -564,8 +564,8 @@ class Session:
         keys. If the program dies during the move, repeating the call completes the move.
 
         Args:
-            obj: the object whose key identifies the row. If it is of a versioned model and was read, the row must still
-                have the version that was read.
+            obj: the object whose key identifies the row. If the model is versioned and the object was read, the row
+                must still have the version that was read.
             **key: new values of key fields by name; the others are unchanged.
 
         Raises:
@@ -696,8 +696,8 @@ class Session:
         Raises:
             PartialWrite: contains the applied and the pending calls, and those that were refused.
             RowNotFound: every pending call updates a row that does not exist. Any other error that refuses a write is
-                raised in the same way, if all calls were refused with errors of this class and certainly nothing is
-                written. If there are several calls, `failures` contains their outcomes.
+                raised in the same way, if all calls were refused with errors of its class and it is certain that
+                nothing was written. If there are several calls, `failures` contains their outcomes.
             SessionError: several calls for one object of a wide row cannot be combined into one write; nothing is
                 written.
             CapabilityError: the store cannot make all changes of one row in one mutation; nothing is written to the

@@ -17,7 +17,7 @@ class CallNames(NameIds, Protocol):
     """The names of a session.
 
     Attributes:
-        kept: what is forgotten when a call ends.
+        kept: rows that are forgotten when a call ends.
     """
 
     kept: dict[object, Any]

@@ -1,5 +1,5 @@
-"""A view of a store as of a time, which reads the newest version of each cell before that time, while deletes apply
-even if they are later.
+"""A view of a store as of a time: it reads the newest version of each cell before that time, but deletes apply even if
+they are later.
 """
 
 from __future__ import annotations
@@ -76,4 +76,4 @@ class AsOfStore(WrappingStore):
 
 
 def _refuse(table: str) -> NoReturn:
-    raise InvalidRequest("A store that is read as of a time cannot be written: use the store itself.", table=table)
+    raise InvalidRequest("A view of a store as of a time cannot be written: use the store itself.", table=table)

@@ -39,7 +39,8 @@ class ClosingStore(ABC):
     @property
     def shared_caches(self) -> SharedCaches | None:
         """The caches that the sessions of this store share, or None if each session has its own. A store that wraps an
-        embedded store must return those of that store, because changes of its tables wait only as long as these say.
+        embedded store must return the caches of the embedded store. Changes of its tables wait for readers only as long
+        as `trusted` of these caches says.
         """
         shared: SharedCaches = vars(self).setdefault("_shared_caches", SharedCaches(self.TRUSTED))
         return shared

@@ -18,15 +18,16 @@ class SharedCache(Protocol):
 C = TypeVar("C", bound=SharedCache)
 
 MOST = 100
-"""The maximum number of caches of one store. It matters only to a program that gives its sessions ever other times."""
+"""The maximum number of caches of one store. It matters only to a program that keeps opening sessions with new times.
+"""
 
 
 class SharedCaches:
     """The caches of a store, by key. Thread-safe.
 
     Args:
-        trusted: for how many seconds, at most, sessions of this store rely on what they have read about its tables.
-            Where a read costs next to nothing, it is short, so that changes of tables do not wait long for readers.
+        trusted: for how many seconds, at most, sessions of this store rely on what they have read about its tables. If
+            a read costs next to nothing, this time is short, so that changes of tables do not wait long for readers.
     """
 
     def __init__(self, trusted: float = math.inf) -> None:

@@ -299,7 +299,7 @@ class RowChangeConformance:
     def test_a_change_is_of_one_row(self, bed: Bed) -> None:
         row = bed.key()(b"r")
         if bed.store.capabilities.mutate_row:
-            with pytest.raises(InvalidRequest, match="An atomic change must be of one row only"):
+            with pytest.raises(InvalidRequest, match="An atomic change can change only one row"):
                 bed.store.mutate_row(bed.table, [Put(row, {b"d:a": b"1"}), Put(row + b"x", {b"d:a": b"1"})])
         if bed.store.capabilities.check_and_mutate:
             with pytest.raises(InvalidRequest):

@@ -459,7 +459,7 @@ class FilterConformance:
         """What the filter sees there depends on the version of HBase."""
         for behind in (ColumnRange(b"b", True, None, False), ColumnPrefix(b"b")):
             for filter in (And([counting, behind]), Or([KeyOnly(), And([KeyOnly(), counting, KeyOnly(), behind])])):
-                with pytest.raises(InvalidRequest, match="must stand in front of value filters"):
+                with pytest.raises(InvalidRequest, match="must come before value filters"):
                     self.found(bed, wide, filter)
             self.found(bed, wide, And([behind, counting]))
         for everything in (ColumnRange(None, True, b"b", False), ColumnPrefix(b"")):  # they make no jump

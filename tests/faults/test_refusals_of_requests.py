@@ -126,7 +126,7 @@ REQUESTS = [
         "A pagination filter takes no negative numbers",
         lambda: filter_string(Pagination(-1, 0)),
     ),
-    refused(hb.errors.InvalidRequest, "A filter of several needs at least one", lambda: filter_string(And([]))),
+    refused(hb.errors.InvalidRequest, "And and Or take at least one filter", lambda: filter_string(And([]))),
     refused(hb.errors.InvalidRequest, "A store needs the address of at least one gateway", lambda: Thrift1Store([])),
     refused(
         hb.errors.InvalidRequest,
@@ -151,7 +151,7 @@ REQUESTS = [
     refused(hb.errors.InvalidRequest, "Write bytes outside of ASCII as", lambda: shell_bytes("ä")),
     refused(
         hb.errors.InvalidRequest,
-        "A store that is read as of a time cannot be written: use the store itself",
+        "A view of a store as of a time cannot be written: use the store itself",
         embedded(lambda store: AsOfStore(store, 1).put("t", [])),
     ),
     refused(

@@ -125,7 +125,7 @@ def annotation_known_to_checkers_only() -> None:
         a: hb.Column[Fraction] = hb.column("a")
 
 
-@mistake("of another type than the annotation", field="k")
+@mistake("of a different type from the annotation", field="k")
 def codec_of_another_type() -> None:
     @hb.model(table="t")
     class Bad:
@@ -133,7 +133,7 @@ def codec_of_another_type() -> None:
         a: hb.Column[int] = hb.column("a")
 
 
-@mistake("of another type than the annotation", field="a")
+@mistake("of a different type from the annotation", field="a")
 def codec_of_a_wider_type() -> None:
     @hb.model(table="t")
     class Bad:
@@ -656,7 +656,7 @@ kind(
     index="by",
     field="c",
 )
-kind(lambda: hb.index("a", where=lambda m: m.n == 1), "cannot be about a counter", index="by", field="n")
+kind(lambda: hb.index("a", where=lambda m: m.n == 1), "cannot use a counter", index="by", field="n")
 kind(lambda: hb.index("a", where=lambda m: m.a == "x"), "A value does not have the type", index="by", field="a")
 kind(lambda: hb.index("a", where=lambda m: Other.a == 1), "fields of its own model", index="by", field="a")
 kind(lambda: hb.index("a", where=lambda m: m.a.contains(1)), "contains needs a collection", index="by", field="a")

@@ -301,7 +301,7 @@ def plain_doc(**options: Any) -> type[Any]:
 
 def test_a_model_of_the_same_layout_must_be_external_too() -> None:
     external, owned = plain_doc(external=True, exists="name"), plain_doc()
-    refused = "Other programs write the table, as the registry knows"
+    refused = "The registry says that other programs write the table"
     with fresh(external, Tag) as store:
         hb.Session(store).put_all(external, [{"url": "a", "name": 7}])
         with hb.Session(store) as session:

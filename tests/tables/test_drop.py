@@ -120,7 +120,7 @@ def test_a_table_is_one_thing_only() -> None:
     with hb.connect("memory:") as store:
         for models in ((Dropped, Squatter), (Squatter, Dropped), (Usurper,)):
             for call in (hb.create_tables, hb.diff):
-                with pytest.raises(hb.SchemaMismatch, match="table is taken, by another use"):
+                with pytest.raises(hb.SchemaMismatch, match="table is already used for something else"):
                     call(store, *models)
         assert store.tables() == []
         fill(store)

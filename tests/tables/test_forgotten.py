@@ -487,7 +487,10 @@ def test_a_table_that_exists_is_spoken_of_as_before() -> None:
     with hb.connect("memory:") as store:
         hb.create_tables(store, Content)
         store.add_family("gone", Family(b"m"))
-        for now, said in ((OtherCodec, "The live table has another layout"), (OtherFamily, "choose another family")):
+        for now, said in (
+            (OtherCodec, "The live table does not have the layout"),
+            (OtherFamily, "choose another family"),
+        ):
             with pytest.raises(hb.SchemaMismatch, match=said):
                 hb.create_tables(store, now)
             assert "forget" not in str(hb.diff(store, now))

@@ -114,7 +114,7 @@ def test_no_index_has_the_table_of_a_dictionary() -> None:
     together = hb.model(table="places", family="d")(type("RegistryKey", (), {**names, "ids": hb.index("text")}))
     with hb.connect("memory:") as store:
         for call in (hb.create_tables, hb.diff):
-            with pytest.raises(hb.SchemaMismatch, match="is taken, by another use"):
+            with pytest.raises(hb.SchemaMismatch, match="is already used for something else"):
                 call(store, together)
         assert store.tables() == []
         hb.create_tables(store, places)

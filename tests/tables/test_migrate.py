@@ -421,7 +421,7 @@ def test_a_model_of_a_table_that_the_objects_do_not_move_to_is_refused(store: hb
 
     set_phase(store, MOVING)
     with pytest.raises(
-        hb.SchemaMismatch, match="to another table than the one that the model names: use the model of that"
+        hb.SchemaMismatch, match="not to the table that the model names: use the model of the other table"
     ) as caught:
         hb.Session(store).get(Elsewhere, number=1, user=1)
     assert (caught.value.table, caught.value.to) == (OLD.table, NEW.table)

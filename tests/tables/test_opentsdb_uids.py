@@ -292,8 +292,8 @@ def test_what_is_no_name(wrong: Any) -> None:
         ({"kind": "tagk", "width": 9}, "The ids of OpenTSDB have 1 to 8 bytes"),
         ({"kind": "tagk", "width": hb.UInt32}, "The ids of OpenTSDB have 1 to 8 bytes"),
         ({"kind": "tagk", "table": ""}, "OpenTSDB's table of ids needs a name"),
-        ({"kind": "tagk", "random": True}, "OpenTSDB gives random ids to metrics only"),
-        ({"kind": "metrics", "width": 8, "random": True}, "OpenTSDB gives random ids to metrics only"),
+        ({"kind": "tagk", "random": True}, "OpenTSDB gives random ids only to metrics"),
+        ({"kind": "metrics", "width": 8, "random": True}, "OpenTSDB gives random ids only to metrics"),
         ({"kind": "metrics", "random": 1}, "random must be True or False"),
     ],
 )

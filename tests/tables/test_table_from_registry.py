@@ -223,7 +223,7 @@ def test_a_key_is_taken_apart_and_made_again(store: hb.Store, key: dict[str, Any
     stored = found.decode(row)
     assert (stored.fields, stored.bucket) == (key, row[0])
     other = bytes(((row[0] + 1) % 4,)) + row[1:]
-    with pytest.raises(DecodingError, match="The key begins with another bucket than its fields give"):
+    with pytest.raises(DecodingError, match="The key does not begin with the bucket that its fields give"):
         found.decode(other)
     for end in range(len(row) + 1):  # any part of it may be the bound of a region
         bound = found.decode_bound(row[:end])

@@ -141,10 +141,10 @@ class BigDecimalCodec(Codec[Decimal]):
 
     def decode(self, data: bytes) -> Decimal:
         if len(data) < 5:
-            raise DecodingError("Stored bytes are not a BigDecimal: they are shorter than its 5 bytes.")
+            raise DecodingError("Stored bytes are not a BigDecimal: a BigDecimal has at least 5 bytes.")
         number = int.from_bytes(data[4:], "big", signed=True)
         if len(data) - 4 != _bytes_of(number):
-            raise DecodingError("Stored bytes are not a BigDecimal: its number has bytes that it does not need.")
+            raise DecodingError("Stored bytes are not a BigDecimal: its number has more bytes than it needs.")
         sign, digits, _ = Decimal(number).as_tuple()
         return Decimal((sign, digits, -SCALE.unpack_from(data)[0]))
 

@@ -113,7 +113,9 @@ class UidDictionary(Dictionary):
             raise DeclarationError("random must be True or False.", found=repr(self.random))
         if self.random and (self.kind != "metrics" or self.width > WIDEST_RANDOM):
             raise DeclarationError(
-                "OpenTSDB gives random ids to metrics only, and of at most 7 bytes.", kind=self.kind, width=self.width
+                "OpenTSDB gives random ids only to metrics, and a random id has at most 7 bytes.",
+                kind=self.kind,
+                width=self.width,
             )
 
     def constant(self, value: str) -> str:

@@ -21,7 +21,7 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
     check_movable(schema, earlier)
     if schema.table == earlier.table:
         raise _mistake(
-            schema, "The new layout needs its own table: give it another name than the table that it replaces."
+            schema, "The new layout needs its own table: its name must differ from that of the table that it replaces."
         )
     if earlier.replaces is not None:
         raise _mistake(

@@ -36,7 +36,7 @@ def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) 
             raise DeclarationError("The condition of an index can use only fields of its own model.", field=field.name)
         if field.kind in {"counter", "version"}:
             raise DeclarationError(
-                f"The condition of an index cannot be about a {field.kind}, which changes without the index: use "
+                f"The condition of an index cannot use a {field.kind}, which changes without the index: use "
                 "another field.",
                 field=field.name,
             )

@@ -136,7 +136,9 @@ def _check_packed(
     if b"".join(parts) + tail != key[salt.width :]:
         raise DecodingError("The model encodes the fields of the key as other bytes.")
     if expected != bucket:
-        raise DecodingError("The key begins with another bucket than its fields give.", found=bucket, expected=expected)
+        raise DecodingError(
+            "The key does not begin with the bucket that its fields give.", found=bucket, expected=expected
+        )
 
 
 def _at(error: DecodingError, **place: Any) -> DecodingError:

@@ -48,7 +48,7 @@ def _with_qualifier_check(schema: TableSchema, exists: Callable[[Row], bool]) ->
             at = qualifier.find(STAMP_QUALIFIER, at + 1)
         raise DecodingError(
             "A qualifier cannot be read as the key fields of an object. Declare the fields in the qualifier in the "
-            "same way as the program that put it. If objects are only the cells of a required column, name this "
+            "same way as the program that put it. If only the cells of a required column are objects, name this "
             "column with exists=: other cells are then left out.",
             table=schema.table,
             key=row.row,

@@ -32,9 +32,9 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
     """Deletes entries that match no row, and marks of entries that were deleted. Each is deleted up to its own
     timestamp. The result contains what was deleted.
 
-    An entry is deleted only if it and its row are older than the grace time, so that the row's writers have ended, and
-    if the row, read once more after this check, still does not have the entry. Entries of rows that expire are left
-    alone. The entries must just have been read; `grace` is in ms.
+    An entry is deleted only under two conditions. The entry and its row must be older than the grace time, so that the
+    row's writers have ended. And the row, read once more after this check, must still not have the entry. Entries of
+    rows that expire are left alone. The entries must just have been read; `grace` is in ms.
     """
     odd = yield from differing(indexer, index, entries)
     if not odd:
@@ -60,9 +60,9 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
     """Puts entries of a covering index again as verified if a writer that stopped or crashed has left a mark on them.
     Returns these entries.
 
-    An entry is put only if it and its row are older than the grace time, so that the writer that left the mark has
-    ended, and if the row, read again after this check, is still the same. Later writers put a mark above the entry. The
-    whole entry is put, at the mark's timestamp.
+    An entry is put only under two conditions. The entry and its row must be older than the grace time, so that the
+    writer that left the mark has ended. And the row, read again after this check, must be the same. Later writers put a
+    mark above the entry. The whole entry is put, at the mark's timestamp.
 
     Args:
         entries: the entries, just read; all of them are current entries of their rows.

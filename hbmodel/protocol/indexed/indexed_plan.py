@@ -343,8 +343,8 @@ class IndexedRowPlanner:
         end = self.end_of(old.row) if write.ttl is None else timestamp + write.ttl
         if end is not None or family_life(schema) is not None or (self.mixed and write.row in self.together):
             return self._rewritten(write, old, cells, timestamp, end)
-        # If other programs delete without a marker, the update must not remain when the rest of the row is deleted: it
-        # has a condition, or its time is so low that every delete hides it.
+        # If other programs delete without a marker, the cells of the update must not outlive the rest of the row. So
+        # the update has a condition, or a timestamp so low that every delete hides it.
         condition = self.condition(old.row) if self.mixed and self.checks else None
         low = self.mixed and condition is None
         at = newest_beside_counters(schema, old.row) + 1 if low else timestamp
@@ -407,8 +407,8 @@ class IndexedRowPlanner:
         a marker, no fragment remains of a row that was deleted in the meantime. As the put contains the liveness cell,
         it could bring back an object that was deleted or moved in the meantime: it is carried out only if the row is as
         it was read. The put must not hide a later delete either. So deletes of rows that updates rewrite have a
-        condition too. A delete of a row without a TTL may have none: a row that gets its TTL now is put at the lowest
-        time possible, which is not above any delete of what was read.
+        condition too. A delete of a row without a TTL may have no condition, because a row that gets its TTL now is put
+        at the lowest possible time, which is not above any delete of what was read.
         """
         schema, row = self.schema, old.row
         assert row is not None

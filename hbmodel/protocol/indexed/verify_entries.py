@@ -77,7 +77,9 @@ class EntryVerifier:
 
     @cached_property
     def _entries_of(self) -> Entries:
-        """The function from a row's values and key to its entries in the index, at least to those in the scope."""
+        """The function from a row's values and key to its entries in the index. It returns at least the entries in the
+        scope.
+        """
         return KeyMapper(self.schema).entries_code(self.index) if self.asked is None else self.asked
 
     def verify(self, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:

@@ -191,7 +191,9 @@ def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPla
 
 
 def shows(row: Row, put: Put, flag: set[bytes]) -> bool:
-    """Whether the row has any value of the put, apart from the flag and zero counters."""
+    """Whether the row has any value that the put writes. The flag and counters of zero count only if the put writes
+    nothing else.
+    """
     shown = {
         column: value for column, value in put.cells.items() if column not in flag and value != COUNTER_ZERO
     } or put.cells

@@ -111,7 +111,7 @@ class UnindexedRowPlanner:
         return {write.row: row for write, row in zip(updates, rows_read, strict=True)}
 
     def _with_changed(self, updates: Iterable[UpdateFields]) -> Sequence[bytes]:
-        """The columns that must be read for updates that need only `glance` and the columns that they change."""
+        """The columns to read for updates that need only the columns in `glance` and the columns that they change."""
         if self.glance == self.schema.family_names:
             return self.glance
         return tuple(sorted({*self.glance, *(column for write in updates for column in self._changed(write))}))

@@ -199,7 +199,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return evolve(plan, outcome=evolve(plan.outcome, version=self.put_cell(plan).version))
 
     def check_pinned(self, row: bytes, old: OldRow) -> None:
-        """Raises `ConflictError` for a row that has another version than the pinned one."""
+        """Raises `ConflictError` for a row whose version is not the pinned version."""
         if self.pinned is not None and version_shown(self.row_version(old)) != self.pinned.value:
             raise row_written(self.schema.table, row)
 

@@ -100,7 +100,7 @@ def within(plan: Plan, partition: QueryPartition[object]) -> Plan:
     """
     if (plan.path.name, plan.path.table) != (partition.path, partition.table):
         raise QueryError(
-            "The partition belongs to another table than the query would read now: call partitions() again.",
+            "The partition does not belong to the table that the query would read now: call partitions() again.",
             table=plan.path.table,
             partition=partition.table,
         )

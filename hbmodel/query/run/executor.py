@@ -64,8 +64,8 @@ class PlanExecutor:
     Attributes:
         wanted: the maximum number of items that the caller will take, or None. It determines the size of requests, and
             does not truncate the result.
-        check: called at the end of every scan, and whenever rows have arrived, before the rows are used. Raises if the
-            table must now be read in a different way than the plan does.
+        check: called at the end of every scan, and whenever rows have arrived, before the rows are used. Raises an
+            error if the plan no longer describes how the table must be read.
         load: adds map columns to items. Used by a read that leaves out objects whose map columns cannot be read.
     """
 
@@ -143,8 +143,8 @@ class PlanExecutor:
                 return
 
     def _get_sizes(self, width: int = 1) -> Iterator[int]:
-        """Yields the number of rows for each multi-get. The first asks for as many rows as are wanted. Each of the
-        following asks for twice as many, since many rows may be absent or not match.
+        """Yields the number of rows for each multi-get. The first multi-get asks for as many rows as are wanted. Each
+        later one asks for twice as many as the one before, since many rows may be absent or not match.
         """
         # If more entries than the limit of the index scan were needed, there would be one more scan.
         least = 1 if self.plan.path.index is not None and self.scans_exactly else FIRST_GET
@@ -155,9 +155,7 @@ class PlanExecutor:
 
     @property
     def scans_exactly(self) -> bool:
-        """Whether the key ranges contain no other rows than items, rows that are not objects, and entries that are not
-        current.
-        """
+        """Whether the key ranges contain only items, rows that are not objects, and entries that are not current."""
         return self.plan.settled and not self.plan.path.salt.random
 
     def scans(self, ranges: Iterable[KeyRange], table_filter: Any, columns: Sequence[bytes]) -> list[Scan]:
@@ -478,7 +476,7 @@ def read_token(
     unchecked = decode_token(text, None, seal)
     if terms.index_name not in {None, unchecked.path}:
         raise TokenError(
-            "The continuation token belongs to another path than use_index() names: name the same path, or start "
+            "The continuation token does not belong to the path that use_index() names: name the same path, or start "
             "from the first page.",
             path=unchecked.path,
         )

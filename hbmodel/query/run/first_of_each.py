@@ -1,5 +1,5 @@
-"""Reads the first item for each of many prefixes of a key, by one short scan for each, of which many are started
-together.
+"""Reads the first item for each of many prefixes of a key, with one short scan for each prefix; many of these scans are
+started together.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NONE = Portion((), None, None)
 
 
 def in_plans(keys: Sequence[Key], size: int = PLANNED) -> Iterator[Sequence[Key]]:
-    """Splits keys into lists, for each of which one plan is made.
+    """Splits keys into lists; one plan is made for each list.
 
     Args:
         keys: the keys, without duplicates.
@@ -85,8 +85,8 @@ def conditions_of(fields: Sequence[Any], keys: Sequence[Key]) -> list[In]:
 
 
 def _packed(plan: Plan, places: Sequence[int], keys: Sequence[Key]) -> list[tuple[bytes, ...] | None]:
-    """The packed values of each key, in the order of `places`. None for a key of which a value is excluded by the
-    conditions of the query.
+    """The packed values of each key, in the order of `places`. None for a key with a value that the conditions of the
+    query exclude.
     """
     slots = [
         (at, partial(plan.path.layout.pack_field, place), frozenset(plan.match.parts[place]))

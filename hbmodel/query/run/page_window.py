@@ -16,7 +16,9 @@ from hbmodel.query.match.plan import Plan
 F = TypeVar("F", bound=tuple[bytes, Any])
 
 WriteToken = Callable[[bytes | None, int | None, bool], str]
-"""Makes a token from a position, the number of items before the position, and whether the token is for these items."""
+"""Makes a token from a position, the number of items before the position, and whether the token leads to the page
+before the position.
+"""
 
 
 KEYS_SKIPPED = 1000
@@ -61,8 +63,7 @@ class PageWindow:
         backwards: whether the page ends at the position, so that it is read towards the query's first item.
         passed: the number of the query's items before the position; None if the query has no limit or offset.
         maximum: the query's limit, or None.
-        first: whether this is the first page although it begins after a position, because that is the position of the
-            last skipped item.
+        first: whether this is the query's first page, and begins after the position of the last skipped item.
     """
 
     skip: int
@@ -132,8 +133,8 @@ class PageWindow:
 
 
 def check_direction(token: Token, backwards: bool) -> Token:
-    """Returns the token; raises `TokenError` if it is for a next page and one for a previous page is expected, or the
-    other way round.
+    """Returns the token; raises `TokenError` if it leads to a next page but a token for a previous page is expected, or
+    the other way round.
     """
     if token.backwards != backwards:
         raise TokenError("Give next_token as page(size, after=...) and previous_token as page(size, before=...).")

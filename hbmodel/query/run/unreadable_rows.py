@@ -77,8 +77,8 @@ def portion(items: Iterable[Found], skip: int, take: int, last: bool) -> Portion
 class TolerantVerifier(EntryVerifier):
     """Compares index entries with rows, some of which cannot be read.
 
-    An entry whose row cannot be read is returned with the error of that row, because nobody can tell whether the entry
-    is current. The verifier's reader must be tolerant.
+    An entry whose row cannot be read is returned with the error of that row, because it is not known whether the entry
+    is current. For such rows, the verifier's reader must return `Unreadable`.
     """
 
     def verify(self, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:

@@ -309,7 +309,7 @@ class RowGroup:
             )
         if _row(schema, self._values) != self._row:
             raise SessionError(
-                "This model stores these values in another row than the group's: use a session for its objects.",
+                "This model does not store these values in the row of the group: use a session for its objects.",
                 table=schema.table,
                 model=model.__qualname__,
             )

@@ -44,7 +44,7 @@ class BulkAdd:
         self._work = work
         self._batch_size, self._shuffle, self._progress, self._ttl = rows, window, progress, ttl
         self._read = self._certain = 0
-        self._begun = False  # whether any batch is written; with shuffling, the position that is certain may still be 0
+        self._begun = False  # whether any batch is written; `_certain` may still be 0 then, if objects are shuffled
 
     def run(self, objs: Iterable[Any]) -> int:
         """Writes all objects and returns their number."""

@@ -130,16 +130,16 @@ def reason_of(error: BaseException) -> str:
 
 
 _UNCERTAIN = (ClockError, PartialWrite, UnknownOutcome)
-"""Errors after which a call may nevertheless have changed its row. `ClockError` is among them because an update of a
-row that expires may have written some columns before it finds, while it writes the others again, a cell that is ahead
-of the clock.
+"""Errors after which a call may nevertheless have changed its row. `ClockError` is one of them: an update of a row that
+expires may have written some columns, and then find a cell that is ahead of the clock while it writes the other columns
+again.
 """
 
 
 def refusal(outcomes: Sequence[Outcome], failures: Sequence[Outcome], *, whole: bool) -> HbmodelError:
-    """The error of a commit with failed calls. If all calls failed with errors of the same class, and certainly nothing
-    is written, the error is of this class. Otherwise it is a `PartialWrite`. If the class is `ConflictError`, deletes
-    that found nothing also count as failed.
+    """The error of a commit with failed calls. If all calls failed with errors of the same class, and it is certain
+    that nothing was written, the error has this class. Otherwise it is a `PartialWrite`. If the class is
+    `ConflictError`, deletes that found nothing also count as failed.
 
     Args:
         outcomes: the outcomes of all calls.

@@ -114,8 +114,8 @@ def check_filter(filter: Filter, *, reversed: bool) -> None:
                 raise InvalidRequest("A reversed scan cannot have a column range or prefix inside Or.")
             if isinstance(filter, And) and any(_seeks(part) for part in _behind_counting(filters)):
                 raise InvalidRequest(
-                    "In an And, column ranges and prefixes must stand in front of value filters, paginations and "
-                    "FirstCellOnly: otherwise versions of HBase answer differently."
+                    "In an And, column ranges and prefixes must come before value filters, paginations and "
+                    "FirstCellOnly: otherwise versions of HBase give different answers."
                 )
             for part in filters:
                 check_filter(part, reversed=reversed)

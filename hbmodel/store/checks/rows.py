@@ -99,7 +99,7 @@ def check_row_change(table: str, row: bytes, mutations: Sequence[Put | Delete]) 
     check_row(table, row)
     for mutation in mutations:
         if mutation.row != row:
-            raise InvalidRequest("An atomic change must be of one row only.", table=table, key=row)
+            raise InvalidRequest("An atomic change can change only one row.", table=table, key=row)
         if isinstance(mutation, Put):
             check_put(table, mutation)
         else:

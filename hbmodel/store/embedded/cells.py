@@ -1,10 +1,10 @@
 """Stored cells and rows, their bytes, and the rules by which versions of a cell hide and outlive each other.
 
 Versions that no read can see any more are not stored. There are two kinds of them. A tombstone hides versions up to its
-time, even if they are put after the delete. And a read shows no more versions of a cell than its family keeps, so a
-version is hidden for good by that many newer versions with different timestamps that live at least as long. The
+time, even if they are put after the delete. And a read shows no more versions of a cell than its family keeps. So a
+version is hidden for good by that many newer versions, if they have different timestamps and live at least as long. The
 versions of a cell that are kept form a chain, newest first. In a family that keeps one version, the chain has more than
-one only if puts with an explicit TTL (`Put.ttl`) lie above longer-lived versions.
+one version only if puts with an explicit TTL (`Put.ttl`) lie above longer-lived versions.
 
 The cells of a row are stored as one MessagePack map, column to `[value, timestamp, ttl, older]`, sorted by column; a
 row that outgrows the size of a segment is cut into several segments.

@@ -14,7 +14,9 @@ from hbmodel.store.values import MAX_CELL_SIZE, MAX_ROW_LENGTH, Put
 T = TypeVar("T")
 
 ROW_OVERHEAD = 64
-"""The most bytes that a row adds to a call in addition to its key and cells, with any gateway and protocol."""
+"""The maximum number of bytes that a row adds to a call in addition to its key and cells, with any gateway and
+protocol.
+"""
 
 THRIFT_CELL_OVERHEAD = 32
 """Bytes that a cell adds to a call in addition to its column and value."""

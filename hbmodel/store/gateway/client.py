@@ -39,8 +39,8 @@ class GatewayClient(ClosingStore):
         timeout: seconds that a request may wait without any data from the gateway.
         connect_timeout: seconds that opening a connection may take; the TLS handshake may take as many again.
         pool: how many calls may be in progress at once; connections that scans hold are counted separately.
-        max_age: seconds after which a connection is replaced once it is not in use (at random up to a fifth earlier),
-            so that connections return to a gateway that was down for a while.
+        max_age: the age in seconds from which a connection is replaced as soon as it is not in use; shortened by up to
+            a fifth at random. So connections return to a gateway that was down for a while.
         retry_for: seconds from the first failure during which a call that may be repeated is retried, or a scan that
             receives no row is resumed. At least five tries are made, even if they take longer. If no gateway has ever
             answered, there are at most five tries, and the third and later ones begin only within this time.

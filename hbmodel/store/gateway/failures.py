@@ -1,5 +1,5 @@
-"""What the failures that HBase's gateways return mean, judged by the names of Java exceptions in the text of a Thrift
-exception.
+"""Finds the meaning of a failure that an HBase gateway returns, from the names of Java exceptions in the text of the
+Thrift exception.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     (
         "Invalid method name",
         StoreError,
-        "The gateway is of the other kind: hbase:// is for Thrift1, hbase+thrift2:// for Thrift2.",
+        "The URL names the other kind of gateway: hbase:// is for Thrift1, hbase+thrift2:// for Thrift2.",
     ),
 )
 
@@ -84,8 +84,8 @@ _PASSING = (
     "Failed to get result within timeout",
 )
 
-# The gateway fails with an exception of Java's own if a region has no server, such as a daughter of a split that is not
-# open yet.
+# The gateway fails with one of Java's standard exceptions if a region has no server, such as a daughter region of a
+# split that is not open yet.
 _NO_SERVER = ("Internal error processing getAllRegionLocations", "Internal error processing getTableRegions")
 
 # How the HBase client in the Thrift2 gateway reports a call that failed row by row

@@ -74,5 +74,5 @@ def _flag(value: bool) -> bytes:
 def _joined(word: bytes, filters: Sequence[Filter]) -> bytes:
     parts = [filter_string(part) for part in filters]
     if not parts:
-        raise InvalidRequest("A filter of several needs at least one.")
+        raise InvalidRequest("And and Or take at least one filter.")
     return parts[0] if len(parts) == 1 else b"(" + word.join(parts) + b")"

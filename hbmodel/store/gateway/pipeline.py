@@ -33,7 +33,7 @@ class Exchange:
 
     @property
     def repeats(self) -> bool:
-        """Whether the next call sends a request again that was sent before and not acknowledged."""
+        """Whether the next call repeats a request that was sent before and not acknowledged."""
         return bool(self._sent) and self._begun_on is None
 
     def begin(self, connection: ThriftConnection) -> None:

@@ -56,7 +56,7 @@ C = TypeVar("C", bound=Connection)
 
 
 class _Members(Generic[C]):
-    """The state of a pool in one process; a forked child starts with a fresh one, locks included."""
+    """The state of a pool in one process; a forked child starts with a new state and new locks."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -190,8 +190,8 @@ class Pool(Generic[C]):
         self._by_process: dict[int, _Members[C]] = {pid: _Members(pid)}
 
     def lease_streams(self, wanted: int, brief: int = 0) -> list[Lease[C]]:
-        """Leases for scans: one for each free connection, but at most `wanted` and at least one, for which the call
-        waits if necessary.
+        """Leases for scans: one for each free connection, at most `wanted`. If no connection is free, the call waits
+        for one.
 
         Args:
             wanted: how many are useful.
@@ -211,8 +211,8 @@ class Pool(Generic[C]):
         )
 
     def lease_spare(self) -> Lease[C] | None:
-        """A lease for an operation that a thread begins before it starts another short one. None if the pool does not
-        have leases left for both.
+        """A lease for an operation that a thread begins before it starts another short operation. None if the pool does
+        not have leases left for both.
 
         The thread will wait for the second lease. So the first one is counted with the leases of scans, for which no
         short operation has to wait.
@@ -227,8 +227,8 @@ class Pool(Generic[C]):
         return next(iter(self._spare(1, remaining=1)), None)
 
     def _spare(self, wanted: int, remaining: int = 0, limit: int = 0) -> list[Lease[C]]:
-        """At most `wanted` leases for scans, without waiting. After that, at least `remaining` more leases are possible
-        before there are `limit` in all (0 stands for the pool's size).
+        """At most `wanted` leases for scans, without waiting. After that, at least `remaining` more leases can be taken
+        before there are `limit` leases in total (0 means the pool's size).
         """
         members = self._members()
         with members.changed:

@@ -54,7 +54,7 @@ class Backoff:
         retry_for: seconds from the first failure during which a request is retried; there are `LEAST_TRIES` tries at
             least. The default is several times the time that a gateway takes to restart.
         sleep: the function that waits for a number of seconds.
-        now: a clock in seconds that never jumps.
+        now: a monotonic clock, in seconds.
 
     The waits are shortened by up to half at random, so that many clients of one gateway do not come back all at once
     ("equal jitter", Brooker, Exponential Backoff And Jitter, 2015).
@@ -69,7 +69,7 @@ class Backoff:
 
     def waits(self, reached: Callable[[], bool] = lambda: True) -> Iterator[float]:
         """The waits between tries, in seconds. The caller takes one wait after each failure. `retry_for` counts from
-        the first time that one is taken.
+        the time when the first wait is taken.
 
         Args:
             reached: whether a gateway has ever answered. If none has, the address or an option is probably wrong, so

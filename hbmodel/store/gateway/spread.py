@@ -1,4 +1,4 @@
-"""Spreads many writes of one row each over the connections that are free."""
+"""Spreads many writes, each of one row, over the free connections."""
 
 from __future__ import annotations
 

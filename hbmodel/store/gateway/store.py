@@ -182,8 +182,8 @@ class GatewayStore(GatewayClient):
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
         """Begins a put; see `PipelinedStore.begin_put`.
 
-        The put is sent at once if all timestamps are given, so that it may be sent again, and if the pool has a
-        connection to spare.
+        The put is sent at once if the pool has a connection to spare and all timestamps are given. Such a put may be
+        sent again.
         """
         size, timed = check_puts(table, puts), _timed(puts)
         if not puts:
@@ -220,7 +220,7 @@ class GatewayStore(GatewayClient):
         """Applies puts and deletes of one row atomically; see `Store.mutate_row`."""
 
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
-        """Puts one cell if another (or the same) is as expected; see `Store.check_and_put`."""
+        """Puts one cell if another cell, or the same cell, has the expected value; see `Store.check_and_put`."""
         check_conditional_put(table, row, column, put)
         request = self._check_and_put_request(self._name(table), column, expected or b"", put)
         return bool(self._call(Idempotence.ANEW, request, table=table, key=row))
@@ -266,7 +266,9 @@ class GatewayStore(GatewayClient):
         """The call of a conditional change, which is checked here; raises `CapabilityError` if there is none."""
 
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> list[bool]:
-        """Puts one cell in each of many rows if another (or the same) is as expected; see `ConditionalPutsStore`."""
+        """Puts one cell in each of many rows if another cell of the row, or the same cell, has the expected value; see
+        `ConditionalPutsStore`.
+        """
         for each in puts:
             check_conditional_put(table, each.put.row, each.column, each.put)
         name = self._name(table)
@@ -275,13 +277,15 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:
-        """The call that puts one cell if `column` holds exactly `expected`; empty expects an absent or empty cell."""
+        """The call that puts one cell if `column` holds exactly `expected`. If `expected` is empty, the cell must be
+        absent or empty.
+        """
 
     @abstractmethod
     def check_and_mutate(
         self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
     ) -> bool:
-        """Applies mutations of one row if a column is as expected; see `Store.check_and_mutate`."""
+        """Applies mutations of one row if a column has the expected value; see `Store.check_and_mutate`."""
 
     @abstractmethod
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:

@@ -29,7 +29,7 @@ MAX_PUT_BYTES = 1024 * 1024
 
 _TIMES = {int, type(None)}
 
-ONE_ROW = "An atomic change must be of one row only."
+ONE_ROW = "An atomic change can change only one row."
 
 
 @define(eq=False)

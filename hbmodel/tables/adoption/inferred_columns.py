@@ -184,7 +184,7 @@ class ValueProfile:
         if form.codec is Text and (fitting := next((name for name in TEXT_CODECS if name in traits), None)):
             said.append(f"every value fits hb.codecs.as_text.{fitting}")
         if form.codec is Text and ("object" in traits or "array" in traits):
-            said.append("perhaps JSON in another form than hb.Json writes")
+            said.append("perhaps JSON in a different form from that of hb.Json")
         if self.empty:
             said.append("some are empty")
         return CodecGuess(form.annotation, form.text, form.codec, self.count >= ENOUGH and not unsure, "; ".join(said))

@@ -53,7 +53,7 @@ class FamilyFound:
 
     Attributes:
         profiles: by qualifier.
-        more: how many cells have other qualifiers than the first `MOST`.
+        more: how many cells do not have one of the first `MOST` qualifiers.
     """
 
     profiles: dict[bytes, ValueProfile] = field(factory=dict)

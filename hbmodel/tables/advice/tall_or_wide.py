@@ -189,7 +189,7 @@ def _more_pages(cells: Counter[bytes]) -> int:
 
 
 def _pages(cells: int) -> int:
-    """The number of pages in which this number of cells of one row is read."""
+    """The number of pages that a read of one row with this many cells takes."""
     count, sizes = 1, iter(PAGE_SIZES.cells)
     size = next(sizes)
     while cells >= size:

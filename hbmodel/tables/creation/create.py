@@ -144,10 +144,11 @@ def create_tables(
 
     Raises:
         TableNotFound: the table of an external model, or OpenTSDB's table of ids, does not exist; nothing was created.
-        SchemaMismatch: a live table has another layout than its model; a live index has lost its table or its registry
-            entry; two models share a table, a family or an index name that they must not share; an existing table has
-            the name of an index table (`<table>.<index>`), but is not one; rows of a table that is not registered yet
-            contradict its external model, see `hb.tables.adopt`; or ids of OpenTSDB have another width than declared.
+        SchemaMismatch: a live table does not have the layout of its model; a live index has lost its table or its
+            registry entry; two models share a table, a family or an index name that they must not share; an existing
+            table has the name of an index table (`<table>.<index>`), but is not one; rows of a table that is not
+            registered yet contradict its external model, see `hb.tables.adopt`; or ids of OpenTSDB do not have the
+            declared width.
         FamilyNotFound: a live table lacks a column family of its model; `alter` adds it.
         CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has
             the lines for HBase's own shell.
@@ -175,7 +176,9 @@ def planned(
 
 
 def _check_uids(store: Store, models: Sequence[Declared], *, create_external: bool) -> None:
-    """Raises `TableNotFound` if a table of OpenTSDB's ids does not exist, and `SchemaMismatch` if it differs."""
+    """Raises `TableNotFound` if a table of OpenTSDB's ids does not exist, and `SchemaMismatch` if its ids differ from
+    the declared ones.
+    """
     dictionaries = opentsdb_dictionaries(models)
     existing = set(store.tables()) if dictionaries else set()
     for dictionary in dictionaries:

@@ -89,7 +89,7 @@ def check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
     for table in planned:
         if table.name in taken:
             raise SchemaMismatch(
-                "The name of a model's table is taken, by another use: give the table another name.",
+                "The name of a model's table is already used for something else: give the table another name.",
                 table=table.name,
                 by=taken[table.name],
             )

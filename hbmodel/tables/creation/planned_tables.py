@@ -15,8 +15,8 @@ from hbmodel.tables.registry.registry_table import Registry, registry_row
 def planned_tables(
     store: Store, declared: Sequence[Declared], splits: SplitsOption, catalog: Registry
 ) -> list[list[DeclaredTable]]:
-    """The tables of ids, the tables that models replace, and the tables of the models, as far as there are any. Raises
-    the errors of `plan_tables`, and changes nothing.
+    """The tables of ids, the tables that models replace, and the tables of the models; groups without tables are left
+    out. Raises the errors of `plan_tables`, and changes nothing.
     """
     models, ids = (list(map(schema_of, some)) for some in models_and_ids(declared))
     groups = [

@@ -128,7 +128,9 @@ class Names:
     def _cells(
         self, dictionary: Dictionary, table: str, column: bytes, keys: Mapping[bytes, T]
     ) -> Iterator[tuple[T, bytes]]:
-        """The cells of a column in the rows with these keys, each with what stands for its key in `keys`."""
+        """The cells of a column in the rows with these keys, each with the value that `keys` has for the key of its
+        row.
+        """
         wanted = list(keys)
         for at in range(0, len(wanted), AT_ONCE):
             self._check(dictionary)

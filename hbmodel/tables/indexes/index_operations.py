@@ -200,7 +200,7 @@ def verify_index(
 
     Raises:
         IndexUnavailable: the index is not built.
-        SchemaMismatch: the table is not registered, or rows or entries have another layout than the model declares.
+        SchemaMismatch: the table is not registered, or rows or entries do not have the layout that the model declares.
     """
     check_work(batch_size=batch_size, sample=sample, progress=progress)
     work = IndexWork.of(store, model, index, times, registry, progress)
@@ -241,7 +241,7 @@ def repair_index(
 
     Raises:
         IndexUnavailable: the index is not built.
-        SchemaMismatch: the table is not registered, or rows or entries have another layout than the model declares.
+        SchemaMismatch: the table is not registered, or rows or entries do not have the layout that the model declares.
     """
     check_work(batch_size=batch_size, progress=progress)
     check_choices(dry_run=dry_run)

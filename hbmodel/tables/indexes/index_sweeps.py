@@ -43,7 +43,7 @@ class IndexProgress:
         seconds_left: an estimate, or None. During a wait for writers, the maximum time that the wait can take.
         waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
         writers: the writers for which the work waits, each with its process, its host and the time when it was last
-            seen; empty if they are not known, because their version is older.
+            seen; empty if they are not known because they run an older version of hbmodel.
     """
 
     phase: Literal["waiting", "building", "verifying", "repairing"]

@@ -24,7 +24,7 @@ class MigrationProgress:
             can take.
         waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
         writers: the writers for which the migration waits, each with its process, its host and the time when it was
-            last seen; empty if they are not known, because their version is older.
+            last seen; empty if they are not known because they run an older version of hbmodel.
     """
 
     phase: Literal["waiting", "copying", "verifying"]

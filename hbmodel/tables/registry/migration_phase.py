@@ -38,8 +38,8 @@ class TableMove:
 
 
 def read_move(table: str, columns: Mapping[bytes, Cell]) -> TableMove | None:
-    """The progress of the move of a table's objects, from the registry's row, or None if they do not move. Raises
-    `StoreError` for a phase that only a later version knows.
+    """The progress of the migration of a table's objects, from the registry's row; None if the objects are not being
+    moved. Raises `StoreError` for a phase that only a later version knows.
     """
     cell = columns.get(MOVE)
     if cell is None or not cell.value:
@@ -80,8 +80,8 @@ def check_moves(schema: TableSchema, move: TableMove | None, cells: Mapping[byte
         )
     if schema.successor != move.to:
         raise SchemaMismatch(
-            "The objects of this table are being moved to another table than the one that the model names: use the "
-            "model of that table.",
+            "The objects of this table are being moved, but not to the table that the model names: use the model of "
+            "the other table.",
             table=schema.table,
             to=move.to,
         )

@@ -35,13 +35,13 @@ ALL_VERSIONED = (
 )
 
 _LIVE = (
-    "The live table has another layout than the model declares, and it cannot be changed: restore the declaration that "
-    "`live` shows, declare a changed column under another name and alias and a changed index under another name, or "
-    "move the objects to another table with hb.migration.migrate()."
+    "The live table does not have the layout that the model declares, and it cannot be changed: restore the "
+    "declaration that `live` shows, declare a changed column under another name and alias and a changed index under "
+    "another name, or move the objects to another table with hb.migration.migrate()."
 )
 
 _EXTERNAL = (
-    "The registry knows this table of other programs with another layout than the model declares. If the model is "
+    "The registry knows this table of other programs with a layout that differs from the model. If the model is "
     "right, remove the registered layout by hb.tables.forget(store, table, existing=True), or `hbmodel registry forget "
     "TABLE --existing`: the table and its rows stay as they are. Then call hb.tables.adopt(store, Model)."
 )
@@ -305,10 +305,10 @@ def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any]
 def match_indexes(schema: TableSchema, registration: Registration) -> MatchedIndexes:
     """Finds the registered index of each declared one.
 
-    This is, first, an index that has a table and has, or has had, the declared name or the name in `renamed_from`. If
-    there is none, it is the only index with the same entries. If there is none, it is an index without a table whose
-    cell has one of these names. An index without a table has nothing to keep, so a declared index that has the name of
-    the cell takes precedence over one that has this name in `renamed_from`.
+    The first choice is an index with a table that has, or once had, the declared name or the name in `renamed_from`.
+    The second choice is the only index with the same entries. The last choice is an index without a table whose cell
+    has one of these names. An index without a table has nothing to keep, so a declared index that has the name of the
+    cell takes precedence over one that has this name in `renamed_from`.
     """
     free = dict(registration.indexes)
     states: dict[str, IndexState] = {}
@@ -405,8 +405,9 @@ def named_anew(index: Index, state: IndexState | None) -> dict[str, Any]:
 
 
 def first_names(index: Index, schema: TableSchema) -> dict[str, Any]:
-    """The names in the registry's entry of an index that is registered and readable from the start: the declared one,
-    and the earlier one that it mentions, unless another index of the model has it.
+    """The names in the registry's entry of an index that is readable from the start: its declared name, and its name in
+    `renamed_from` as the earlier name. Empty if it has no `renamed_from`, or if another index of the model has that
+    name.
     """
     former = index.renamed_from
     return {} if former is None or former in schema.indexes else {"name": index.name, "was": [former]}

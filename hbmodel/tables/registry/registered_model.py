@@ -1,4 +1,6 @@
-"""Makes a model from the registry's entry of a table, for reading the table without the model of a program."""
+"""Makes a model from the registry's entry of a table, so that the table can be read without a program that declares its
+model.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def registered_model(place: RegistryKey, registration: Registration) -> type[Any
 
     Raises:
         SchemaMismatch: a codec or the salt is defined by a program, so keys cannot be read without that program.
-        StoreError: the registry's entry has another shape than this version knows.
+        StoreError: the registry's entry has a shape that this version does not know.
     """
     with entry_of(place.table):
         return _model(place, registration)
@@ -72,7 +74,7 @@ def registered_index(place: RegistryKey, registration: Registration, state: Inde
 
     Raises:
         SchemaMismatch: a program defines a codec or the salt.
-        StoreError: the registry's entry has another shape than this version knows.
+        StoreError: the registry's entry has a shape that this version does not know.
     """
     with entry_of(place.table):
         return _index_model(place, registration, state)

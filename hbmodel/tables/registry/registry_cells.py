@@ -25,7 +25,7 @@ EXTERNAL = b"m:external"
 """The cell of an entry whose model is external."""
 
 NOT_EXTERNAL = (
-    "Other programs write the table, as the registry knows, and a delete would remove their cells: declare the model "
+    "The registry says that other programs write the table, and a delete would remove their cells: declare the model "
     "with external=True. If hbmodel alone writes it now, remove the registered layout by hb.tables.forget(store, "
     "table, existing=True), or `hbmodel registry forget TABLE --existing`: the table and its rows stay as they are."
 )
@@ -148,8 +148,9 @@ def first_rows(schema: TableSchema, new_state: str) -> RowState:
 def row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowState | None:
     """The row state in the cell `m:rows`, or None if this version does not know it.
 
-    If the cell is missing, the rows are indexed if any index is not absent. If the cell says `unindexed` although an
-    index is not absent, rows without system cells stay live.
+    If the cell is missing, the state is `indexed` if there is an index in a state other than absent, and otherwise
+    `unindexed`. If there is such an index although the cell says `unindexed`, the state is `adopting`, so rows without
+    system cells stay live.
     """
     has_indexes = any(state.state != ABSENT for state in indexes.values())
     if not value:

@@ -19,7 +19,7 @@ class FamilyUse:
         columns: `family:qualifier` of each column and flag. In a wide model, the qualifiers of the table have a prefix.
         kind: the prefix of all qualifiers of a wide model, or nothing.
         wide: whether objects share rows.
-        external: whether the model deletes no other cells than those of its columns and objects, because other programs
+        external: whether the model deletes only the cells of its columns and objects, because other programs
             write the table.
     """
 
@@ -69,9 +69,9 @@ class FamilyUse:
         A delete of an object removes all cells of its row in its model's families, except in external models. A wide
         model reads all qualifiers that begin with its kind. So each cell belongs to one model if both models have
         kinds, and neither kind begins with the other. The same holds if both models are external, one of them has a
-        kind, and no column of the other begins with it. hbmodel also puts cells of its own into rows of the other model
-        for a while: stamps, and the time of expiry of a row with a TTL. The qualifiers of these cells must not begin
-        with the kind either.
+        kind, and no column of the other model begins with this kind. hbmodel also puts cells of its own into rows of
+        the other model for a while: stamps, and the time of expiry of a row with a TTL. The qualifiers of these cells
+        must not begin with the kind either.
         """
         common = sorted(self.families & other.families)
         if self.kind and other.kind:

@@ -170,7 +170,9 @@ class TableFromRegistry:
         bucket = salt.bucket_at(row)
         if parts is not None and bucket_known(salt.salt) and salt.bucket_of(parts) != bucket:
             raise DecodingError(
-                "The key begins with another bucket than its fields give.", found=bucket, expected=salt.bucket_of(parts)
+                "The key does not begin with the bucket that its fields give.",
+                found=bucket,
+                expected=salt.bucket_of(parts),
             )
         return bucket
 

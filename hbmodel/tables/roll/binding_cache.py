@@ -1,5 +1,5 @@
-"""A cache of metadata of a store that sessions may share, such as the bindings of models to live tables, each valid for
-a lease, and the offset of the server's clock.
+"""A cache of a store's metadata for sessions to share, such as the bindings of models to live tables and the offset of
+the server's clock.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from hbmodel.tables.roll.kept_line import ROLL_TIMES, RollTimes
 from hbmodel.tables.roll.writers_roll import WritersRoll
 
 UNSETTLED = 1.0
-"""A binding that permits no writes, or no None, or no query of an index, is trusted for at most this many seconds. So
-they are refused for at most this time after an index that the model does not declare is dropped, after its new columns
-are registered, after `hb.alter` has allowed None, or after an index was built.
+"""A binding that refuses writes, None or queries of an index is trusted for at most this many seconds. So the refusal
+lasts at most this long after its cause is gone: an index that the model does not declare was dropped, the model's new
+columns were registered, `hb.alter` allowed None, or an index was built.
 """
 
 MOST_MODELS = 1_000
-"""The maximum number of models whose bindings are cached. It matters only to a program that declares ever more models.
+"""The maximum number of models whose bindings are cached. It matters only to a program that keeps declaring new models.
 """
 
 READS = 3
@@ -40,10 +40,9 @@ read is used anyway.
 
 
 class BindingCache:
-    """Caches bindings, each of which is read once per lease, the offset of the server's clock, and names with their
-    ids.
+    """Caches bindings, the offset of the server's clock, and names with their ids. Each binding is read once per lease.
 
-    Leases are measured on a clock that never jumps and continues while the machine sleeps.
+    Leases are measured on a monotonic clock that continues while the machine sleeps.
 
     Thread-safe without locks: the worst case is that two threads read the same metadata at the same time.
 
@@ -76,8 +75,9 @@ class BindingCache:
 
     @classmethod
     def of(cls, session: object, store: Store, lease: float, *options: Hashable) -> BindingCache:
-        """The cache of all sessions with these options that are opened on a store, in which `session` is counted now.
-        If the store shares no caches, or this process may end by a signal at any time, a new one for one session.
+        """The cache that all sessions with these options on a store share. It now counts `session` too. If the store
+        shares no caches, or if a signal may end this process at any time, the cache is new and serves only this
+        session.
         """
         shared = shared_caches(store)
         if shared is None or is_killed_by_parent():
@@ -85,7 +85,7 @@ class BindingCache:
             cache.supersede()
             cache.opened(session)
             return cache
-        while True:  # a forked child has its own caches, since a thread of the parent may hold a lock of the others
+        while True:  # a forked child has its own caches, since a thread of the parent may hold a lock of the parent's
             cache = shared.cache((os.getpid(), lease, *options), lambda: cls(lease))
             cache.opened(session)
             # If this is False, a later `supersede` finds the session, and does not leave the roll.
@@ -95,8 +95,8 @@ class BindingCache:
 
     @property
     def names(self) -> NameCache:
-        """The names for a session that is opened now. They are as old as a lease at most, since another program may
-        drop the tables of a dictionary, and create them again after a lease.
+        """The names for a session that is opened now. They are at most one lease old, because another program may drop
+        the tables of a dictionary and create them again after a lease.
         """
         now = self._running()
         if now - self._named_since >= self._lease:

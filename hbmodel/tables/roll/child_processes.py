@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 PRIORITY = 10
-"""Any number that is not negative: `multiprocessing` calls such functions before a child ends."""
+"""The priority of the function; it may be any number that is not negative. Before a child ends, `multiprocessing` calls
+the functions with such a priority.
+"""
 
 
 def _this_process() -> Any:

@@ -153,7 +153,7 @@ class KeptLine:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """A block in which only one thread at a time can be, to put and read the line. The lock is not held inside it,
+        """A block that only one thread at a time can enter, to put and read the line. The lock is not held inside it,
         so other threads can write.
         """
         with self._lock:
@@ -200,7 +200,7 @@ class KeptLine:
             self._unlisted()
             return False
         except UnknownOutcome:
-            pass  # whether the line was put is found out by reading it
+            pass  # a read of the line shows whether it was put
         after = self._offset.wall()
         if not done:
             return self._find(store, sent.line)

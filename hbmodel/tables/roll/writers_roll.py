@@ -79,8 +79,8 @@ class WritersRoll:
         self._ended = False
 
     def line(self, store: Store, registry: str, row: bytes) -> KeptLine:
-        """The line for a row of the registry. A function that is called while this thread puts the line, for example
-        by `on_call`, cannot wait for it, so it gets another one.
+        """The line for a row of the registry. A function may be called while this thread puts the line, for example by
+        `on_call`. It cannot wait for the line, so it gets another line.
         """
         if self._pid != os.getpid():
             self._begin()
@@ -177,8 +177,8 @@ class WritersRoll:
         self._begin()
 
     def _end_with_the_program(self, last: bool) -> None:
-        """Arranges that the roll ends when the program ends, and when one of its stores that announce their close is
-        closed. If the argument `last` is False, this is undone.
+        """Arranges that the roll ends when the program ends, and when one of its stores is closed, if that store
+        announces its close. If the argument `last` is False, this is undone.
         """
         if last and self._at_exit is None:
             self._at_exit = weakref.finalize(self, _end_at_exit, weakref.ref(self))

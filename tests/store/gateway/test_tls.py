@@ -107,7 +107,7 @@ def test_a_gateway_without_tls_is_told(people: Cast) -> None:
         store.tables()
     assert type(caught.value) is hb.StoreUnavailable
     assert "TLS handshake" in caught.value.reason
-    assert "see `reason`, and check that the port is one with TLS" in str(caught.value.__cause__)
+    assert "see `reason`, and check that the port uses TLS" in str(caught.value.__cause__)
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

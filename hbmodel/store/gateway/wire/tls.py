@@ -101,7 +101,7 @@ def _read(read: Callable[[], T], option: str) -> T:
         return read()
     except ssl.SSLError as error:
         raise InvalidRequest(
-            "A certificate or key cannot be read: it is not PEM, the key is of another certificate, or its "
+            "A certificate or key cannot be read: it is not PEM, the key belongs to another certificate, or its "
             "password is wrong.",
             option=option,
             reason=error.reason,
@@ -142,7 +142,7 @@ def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: 
             raise refusal from error
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
         raise StoreUnavailable(
-            "The TLS handshake with the HBase gateway failed: see `reason`, and check that the port is one with TLS.",
+            "The TLS handshake with the HBase gateway failed: see `reason`, and check that the port uses TLS.",
             gateway=gateway,
             reason=f"TLS handshake: {reason}",
         ) from error

@@ -16,8 +16,8 @@ def distance(ranges: Sequence[Interval]) -> Fraction:
 
 
 def mean_distance(ranges: Sequence[Interval], places: Sequence[bytes]) -> Fraction:
-    """The mean distance between neighbours among sorted qualifiers, measured within some ranges; 0 if there are fewer
-    than two.
+    """The mean distance between adjacent qualifiers of a sorted list, measured within some ranges; 0 if the list has
+    fewer than two.
     """
     if len(places) < 2:
         return Fraction(0)

@@ -20,7 +20,7 @@ class LackingColumn:
         missing: how many objects lack it.
         objects: how many objects were examined.
         unreadable: whether the registry does not know the column yet, and no object has it, so that programs with this
-            model could read none of them.
+            model could read no object.
     """
 
     column: bytes
