@@ -91,8 +91,8 @@ class HbmodelError(Exception):
         message: the fixed sentence. A later version may change it.
         details: the named details; each is also an attribute of the error. A detail that this error does not have, but
             other errors have, is None. Any other name raises `AttributeError`, so that a misspelled name is noticed.
-        failures: the outcomes of all calls, if all calls of a commit were refused with errors of this class, and
-            certainly none of them was carried out. The other details are then taken from the first error.
+        failures: the outcomes of all calls, if all calls of a commit were refused with errors of this class, and it is
+            certain that none of them was carried out. The other details are then taken from the first error.
     """
 
     code: ClassVar[str] = "hbmodel-error"
@@ -363,7 +363,7 @@ class ConflictError(HbmodelError):
 
 
 class ConditionFailed(HbmodelError):
-    """The row does not satisfy the `condition` condition of an update or delete."""
+    """The row does not satisfy the `condition` of an update or delete."""
 
     code = "condition-failed"
 

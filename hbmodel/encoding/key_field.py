@@ -107,8 +107,8 @@ def _reverse(order: Order) -> Order:
 class CompiledKeyField:
     """A field at its place in a key, with the functions that encode and decode it.
 
-    The attribute `unterminated` says that the field ascends and is the last one in the key, so its bytes need no
-    terminator.
+    The attribute `unterminated` says whether the field ascends and is the last one in the key, so that its bytes need
+    no terminator.
     """
 
     of: KeyField

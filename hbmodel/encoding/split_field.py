@@ -29,7 +29,7 @@ from hbmodel.encoding.key_field import KeyField
 from hbmodel.errors import DeclarationError, DecodingError
 
 WORDS: Final = (Struct(">B"), Struct(">H"), Struct(">I"), Struct(">Q"))
-"""The formats of offsets. Of these, the smallest one that can store the largest offset is used."""
+"""The formats of offsets. The smallest format that can store the largest offset is used."""
 
 
 def units_of(value: datetime, scale: int) -> int:

@@ -55,7 +55,7 @@ def prepare(version: str | None = None, *, progress: bool = True) -> None:
 
 
 def version_to_start(directory: Directory, version: str | None) -> str | None:
-    """The version of HBase that a start in a directory takes; None stands for the distribution of `HBASE_HOME`.
+    """The version of HBase that a start in a directory takes; None means the distribution of `HBASE_HOME`.
 
     Args:
         directory: the user's default directory if None.

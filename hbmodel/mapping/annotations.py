@@ -55,9 +55,7 @@ def allows_none(hint: Any) -> bool:
 
 
 def fits(codec: Codec[Any], hint: Any) -> bool:
-    """Whether the values of a codec have the annotated type. The result is True also if this cannot be decided by
-    classes.
-    """
+    """Whether the values of a codec have the annotated type. The result is also True if classes cannot decide this."""
     wanted = [member for member in members_of(hint) if member is not NoneType]
     if not wanted or any(not isinstance(member, type) or member is Any or get_origin(member) for member in wanted):
         return True

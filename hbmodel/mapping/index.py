@@ -34,7 +34,7 @@ class Index:
         primary_positions: the position of each primary key field in `layout`, in primary key order.
         operands: the fields that make up `layout`, by their names in `layout`.
         where: the declared predicates that a row must satisfy to have entries; empty if none is declared.
-        unique: whether it is forbidden that two rows have the same values in the fields of the index.
+        unique: whether no two rows may have the same values in the fields of the index.
         verified: whether writers verify the entries, so that queries can be answered by entries without a read of their
             rows.
         renamed_from: the former name of the index, or None.
@@ -92,7 +92,7 @@ class Index:
 
     @cached_property
     def derived(self) -> frozenset[str]:
-        """Names of the parts that contain something else than the value of a stored field."""
+        """Names of the parts that contain something other than the value of a stored field."""
         return frozenset(part.operand.name for part in self.parts if not part.is_field)
 
     @cached_property

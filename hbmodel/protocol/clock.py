@@ -78,7 +78,7 @@ class SharedOffset:
 
     Args:
         wall: the wall clock in ms.
-        running: a clock in ms that never jumps.
+        running: a monotonic clock, in ms.
     """
 
     def __init__(self, wall: Callable[[], int] = wall_time, running: Callable[[], int] = running_time) -> None:

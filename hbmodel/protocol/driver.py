@@ -96,8 +96,8 @@ class ReadBehind:
         return applied
 
     def take(self, operation: Operation) -> Sequence[Row | None] | None:
-        """The answer to `operation`, or None if that is not the read. The answer is used for the next operation
-        only.
+        """The answer to `operation`, or None if the operation is not the read that was sent. The answer is used for the
+        next operation only.
         """
         kept, self.kept = self.kept, None
         return None if kept is None or kept[0] != operation else kept[1]
@@ -115,7 +115,7 @@ def perform(
 
     Args:
         again: whether the operation was tried before, and may have been carried out.
-        behind: where the answers to reads are kept that are sent behind conditional changes; None sends no such reads.
+        behind: keeps the answers to reads that are sent directly behind conditional changes; None sends no such reads.
     """
     if behind is not None and behind.kept is not None and (answer := behind.take(operation)) is not None:
         return answer
@@ -184,7 +184,7 @@ def perform_checked(
     Args:
         check: the gate, or None.
         first: whether the first request needs no check, because the binding has just been taken.
-        behind: as of `perform`.
+        behind: as in `perform`.
     """
     if check is None:
         return perform(store, operation, clock, again=again, behind=behind)

@@ -21,8 +21,8 @@ from hbmodel.protocol.operations import AskIfAhead, AwaitClock, DeleteRows, GetR
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 MARGIN = 20
-"""The time in ms above the timestamp of its cell up to which a counter is deleted. Cells of increments between the read
-and the delete include the old value, and must be hidden too.
+"""A counter is deleted up to this many ms above the timestamp of its cell. Cells of increments between the read and the
+delete include the old value, and must be hidden too.
 """
 
 ROUNDS = 5
@@ -61,7 +61,7 @@ def masks_of(
 
 
 def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[list[Delete]]:
-    """Deletes counters again that were incremented between the read and the delete. Such a counter has a cell newer
+    """Deletes again the counters that were incremented between the read and the delete. Such a counter has a cell newer
     than its mask, and the cell still includes the old value.
 
     Args:
@@ -121,8 +121,8 @@ def mask_of(
     ends = {column: cell.timestamp + (MARGIN if column in counters else 0) for column, cell in cells.items()}
     # The clocks of other servers may be behind, so cells up to the bound below the clock are masked too. But a mask has
     # one timestamp for all columns. With a counter among the columns, this timestamp is above the clock, and the mask
-    # would hide other columns of an object that is put meanwhile. So a row with counters has another column masked only
-    # if its cell is ahead.
+    # would hide other columns of an object that is put meanwhile. So in a row with counters, another column is masked
+    # only if its cell is ahead.
     since = {column: now + 1 if counters and column not in counters else now - bound for column in ends}
     recent = {column: end for column, end in ends.items() if end >= since[column]}
     if not recent:

@@ -109,7 +109,7 @@ class CheckAndPut:
     Safe to repeat if the protocol reads the row after a refusal.
 
     Attributes:
-        then: as of `CheckAndMutate`.
+        then: as in `CheckAndMutate`.
     """
 
     table: str
@@ -177,9 +177,9 @@ class AskIfAhead:
 class CheckLease:
     """Asks whether a write whose time was chosen from the reading `since` of the clock may still be acknowledged.
 
-    Answer: bool. It is False once half of the grace time has passed, by the wall clock or by the clock that never
-    jumps: a repair may soon delete the write's entries as orphans (rule 3). If the indexes of the table have changed,
-    the driver ends the protocol with `SchemaMismatch`.
+    Answer: bool. It is False once half of the grace time has passed, by the wall clock or by the monotonic clock: a
+    repair may soon delete the write's entries as orphans (rule 3). If the indexes of the table have changed, the driver
+    ends the protocol with `SchemaMismatch`.
     """
 
     since: int

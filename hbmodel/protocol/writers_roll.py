@@ -34,7 +34,7 @@ Kind = Literal["on", "rest", "gone"]
 KINDS: tuple[Kind, ...] = ("on", "rest", "gone")
 
 FORM = 1
-"""The form of a line; a line of another form is treated as if it stood for calls of any state."""
+"""The form of a line; a line of another form is treated as if it covered calls of any state."""
 
 UNKNOWN = -1
 """The revision of an unknown cell: older than all other revisions."""

@@ -9,7 +9,7 @@ from hbmodel.store.values import CLOCK_TICK, Delete, Put
 
 
 def let_tick_pass() -> None:
-    """Waits until every clock shows another millisecond."""
+    """Waits until every clock shows a later millisecond."""
     time.sleep(CLOCK_TICK)
 
 

@@ -1,6 +1,4 @@
-"""What all stores have in common when they are closed, by `close` or at the end of a `with` block, and the error of a
-closed store.
-"""
+"""The base of stores that can be closed, by `close` or at the end of a `with` block, and the error of a closed store."""
 
 from __future__ import annotations
 

@@ -114,12 +114,12 @@ def positive(text: str) -> float:
 
 
 def not_negative(text: str) -> float:
-    """A finite number from 0 on."""
+    """A finite number of at least 0."""
     return 0.0 if float(text) == 0 else positive(text)
 
 
 def count(text: str) -> int:
-    """A whole number from 1 on."""
+    """A whole number of at least 1."""
     number = int(text)
     if number < 1:
         raise ValueError(text)

@@ -109,8 +109,8 @@ class Delete:
         families: families whose cells up to `timestamp` are deleted.
         columns: single columns (`family:qualifier`) whose cells up to `timestamp` are deleted. With neither families
             nor columns, the whole row is deleted.
-        timestamp: in ms, inclusive: cells up to exactly this time are hidden, also older cells that are put later
-            (until a major compaction). Newer cells stay. None means the server's time.
+        timestamp: in ms, inclusive: cells up to exactly this time are hidden, even if they are put later (until a major
+            compaction). Newer cells stay. None means the server's time.
     """
 
     row: bytes
@@ -166,11 +166,11 @@ class Scan:
         filter: evaluated by the store.
         limit: stop after this many rows, or None.
         batch_size: maximum number of rows per round trip.
-        cells: maximum number of cells of a row to return at once; None for all. A row with more comes in pieces, one
-            after the other, in column order, each full except the last; `limit` and `batch_size` count pieces. All
-            pieces come from one read of the row, unless the scan breaks between them: then a `BegunAgain` follows, and
-            after it the row from its first cell, as far as it still exists. For forward scans only, and not with
-            filters on values, which evaluate whole rows.
+        cells: maximum number of cells of a row to return at once; None for all. A row with more cells comes in pieces,
+            in column order. All pieces except the last are full; `limit` and `batch_size` count pieces. All pieces come
+            from one read of the row, unless the scan breaks between them: then a `BegunAgain` follows, and after it
+            what is left of the row, from its first cell. For forward scans only, and not with filters on values, which
+            evaluate whole rows.
         before: as in `Get`; filters see the same versions.
     """
 

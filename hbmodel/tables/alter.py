@@ -161,8 +161,8 @@ def alter(
 def _allow_none(
     store: Store, catalog: Registry, schemas: Iterable[TableSchema], times: IndexTimes, progress: Report | None
 ) -> None:
-    """Lets columns of models become None, once no program can still read or write with a model in which they may
-    not.
+    """Lets columns of models become None, once no program can still read or write with a model in which they may not be
+    None.
     """
     if catalog.table not in store.tables():
         return

@@ -317,7 +317,7 @@ REQUESTS = [
     ),
     on_store(
         hb.errors.InvalidRequest,
-        "Only a namespace without tables, and not the default one",
+        "Only a namespace without tables can be deleted",
         lambda s: s.delete_namespace("default"),
     ),
     on_store(

@@ -20,8 +20,8 @@ PAIRS = tuple(bytes((pair + 1,)) for pair in range(100))
 
 def _digits(data: bytes) -> str:
     digits = "".join([f"{byte - 1:02d}" for byte in data])
-    # A pair is 01 (zero) to 64 (ninety-nine). Only the last pair may end in a digit that is padding. The last pair
-    # never stands for 00.
+    # A pair is 01 (zero) to 64 (ninety-nine). Only the last pair may end in a digit that is padding. The digits of the
+    # last pair are never 00.
     if not data or max(data) > 100 or digits.startswith("0") or digits.endswith("00"):
         raise DecodingError("Stored bytes are not a decimal number.")
     return digits.rstrip("0")

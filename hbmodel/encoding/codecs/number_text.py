@@ -187,8 +187,8 @@ class Delimited(Codec[str]):
 
     def encode(self, value: str) -> bytes:
         data = to_utf8(value)
-        # The value and the delimiter are searched together, to find also a value that ends with a part of the
-        # delimiter.
+        # The value and the delimiter are searched together, so that a value that ends with a part of the delimiter is
+        # found too.
         if (data + self.delimiter).find(self.delimiter) != len(data):
             raise EncodingError(
                 "Text that ends with a delimiter must not contain the delimiter.", delimiter=self.delimiter

@@ -32,7 +32,7 @@ _PIECES = re.compile(r"%3f|%.?|[^%]+", re.DOTALL)
 
 @frozen
 class TimeFormat:
-    """A format of `strftime` of which each directive has a fixed number of digits.
+    """A format of `strftime` in which each directive has a fixed number of digits.
 
     Attributes:
         directives: the directives, in the order in which they occur.
@@ -185,9 +185,9 @@ class DatetimeText(FixedWidth[datetime]):
     Otherwise there are no ranges.
 
     Args:
-        format: as for `strftime`, with `%Y`, `%m`, `%d`, then `%H`, `%M`, `%S` as far as needed, and `%f` for
-            microseconds or `%3f` for milliseconds; other characters are copied. The smallest unit is the unit of the
-            stored times. A value with a finer part is refused, unless it is rounded.
+        format: as for `strftime`, with `%Y`, `%m`, `%d`, then those of `%H`, `%M` and `%S` that are needed, and `%f`
+            for microseconds or `%3f` for milliseconds; other characters are copied. The smallest unit is the unit of
+            the stored times. A value with a finer part is refused, unless it is rounded.
         round: whether a value is rounded down to a whole unit, as in `hb.Datetime`.
     """
 

@@ -118,8 +118,8 @@ def map_column(
     merge their entries into the existing ones.
 
     Args:
-        alias: the prefix of the qualifiers of all entries; by default the attribute's name. Of this alias and any other
-            alias of the family, neither may begin with the other.
+        alias: the prefix of the qualifiers of all entries; by default the attribute's name. It must not begin with
+            another alias of the family, and no other alias may begin with it.
         key: codec of the keys; by default the codec for the annotation, `hb.Map[str, int]` or `dict[str, int]`.
         value: codec of the values; by default also the codec for the annotation.
         family: column family; by default the model's.

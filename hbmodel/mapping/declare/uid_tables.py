@@ -81,8 +81,8 @@ def opentsdb_uids(kind: str, *, width: int = 3, table: str = "tsdb-uid", random:
         random: whether OpenTSDB assigns random ids to metrics, `tsd.core.uid.random_metrics`.
 
     Raises:
-        DeclarationError: there is no such kind, the width is not one of these, or `random` is given for ids that
-            OpenTSDB never draws at random.
+        DeclarationError: there is no such kind, the width is out of range, or `random` is given for ids that OpenTSDB
+            never draws at random.
     """
     codec = UidDictionary(table, kind, width, random)
     uid_tables_of(codec)

@@ -1,3 +1,3 @@
-"""Kinds of index parts, one module each behind the interface of `part`; a new kind adds a module and the function
-that declares it.
+"""Kinds of index parts, one module for each kind, all with the interface of `part`; a new kind adds a module and the
+function that declares it.
 """

@@ -64,8 +64,8 @@ class RowDecoder:
 
     @cached_property
     def anchors(self) -> Sequence[bytes]:
-        """Columns such that every existing row has a cell in at least one of these columns. A projection reads these
-        columns in addition, to find also the rows without any wanted cell.
+        """Columns such that every existing row has a cell in at least one of these columns. A projection also reads
+        these columns, to find the rows that have none of the wanted cells.
 
         There are no such columns if any cell of an object is enough to show that its row exists.
         """

@@ -243,7 +243,7 @@ class UnindexedRowPlanner:
         return puts
 
     def plan(self, write: RowWrite, row: Row | None, mask: Delete | HbmodelError | None = None) -> UnindexedRowPlan:
-        """The plan of `write` over `row`, which was read as far as needed.
+        """The plan of `write` over `row`, which was read with the columns that the write needs.
 
         Args:
             row: the row, or None.

@@ -283,7 +283,8 @@ class Sent:
 
     @property
     def creates(self) -> bool:
-        """Whether the change creates an object in a shared row: then its cells show the outcome only for a time.
+        """Whether the change creates an object in a shared row: then its cells show the outcome only for a limited
+        time.
 
         After the grace time the change may have been applied, the object deleted, its marker purged and another object
         put.

@@ -21,7 +21,7 @@ NO_FORMER_MAPS = "Map columns cannot be read as of a time: leave out load()."
 
 
 def whole(count: SupportsIndex, argument: str, least: int = 0) -> int:
-    """Returns the argument as an int. Raises `QueryError` if it is not a whole number from `least` on."""
+    """Returns the argument as an int. Raises `QueryError` if it is not a whole number of at least `least`."""
     number = whole_number(count)
     if number is None or not least <= number <= MOST:
         raise QueryError(

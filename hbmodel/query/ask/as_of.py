@@ -17,7 +17,7 @@ def moment(schema: TableSchema, time: Any) -> datetime:
     """The time to read a query as of, in UTC.
 
     Raises:
-        QueryError: `time` is not a time with a time zone from 1970 on, or the model replaces another one.
+        QueryError: `time` has no time zone or is before 1970, or the model replaces another one.
     """
     if not isinstance(time, datetime) or time.utcoffset() is None:
         raise QueryError("as_of() takes a datetime with a time zone.", table=schema.table, found=repr(time))

@@ -51,10 +51,10 @@ def direction(
 ) -> Direction | None:
     """How a path must be read so that its rows have a required order; None if this is not possible.
 
-    A field that the query fixes to one value may be at any place of the order, or be left out. A field that the query
-    fixes to several values may be left out if the ranges of these values are merged. None sorts before every value, or
-    after every value if the order is descending. Fields in `never_none` have no None in the result. Fields in `each`
-    count as fixed to one value.
+    A field that the query fixes to one value may be at any position in the order, or be left out. A field that the
+    query fixes to several values may be left out if the ranges of these values are merged. None sorts before every
+    value, or after every value if the order is descending. Fields in `never_none` have no None in the result. Fields in
+    `each` count as fixed to one value.
     """
     if not ordering:
         return Direction(False)

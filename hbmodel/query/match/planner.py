@@ -51,9 +51,9 @@ def plan(
 
     If the whole primary key is fixed, rows are read by a get. Otherwise the path with the most fixed leading fields is
     chosen. Among several such paths, those whose next field is bounded, and indexes that contain only some rows, are
-    preferred. After that, paths for which the query bounds the next field, but the bytes of the key cannot express the
-    bound, come last. If there are still several paths, the primary table is preferred, then an index that contains only
-    some rows, then the index that is declared first.
+    preferred. Paths come last if the query bounds their next field, but the bytes of the key cannot express the bound.
+    If there are still several paths, the primary table is preferred, then an index that contains only some rows, then
+    the index that is declared first.
 
     Args:
         terms: the terms of the query to plan.

@@ -78,7 +78,7 @@ def increment(
                 )
             cell.check(current, number)
             return cell.add(number)
-        # This increment may create a row. It must not do so when rows have got system cells in the meantime.
+        # This increment may create a row. It must not do so if rows have system cells by now.
         with suppress(_Changed):
             return cell.add(number, partial(_check_unchanged, bind, binding))
 

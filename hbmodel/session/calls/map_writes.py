@@ -40,7 +40,7 @@ class Removed(dict[Any, None]):
 def merged_entries(
     schema: TableSchema, loaded: Any, name: str, entries: object, row: bytes
 ) -> tuple[dict[Any, Any], Any]:
-    """The entries to write, in which None stands for a removal, and the resulting map column of the object.
+    """The entries to write, in which None means a removal, and the resulting map column of the object.
 
     Args:
         loaded: the entries in the object, or `NotLoaded`.

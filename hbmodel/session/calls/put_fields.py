@@ -39,8 +39,8 @@ class PutFields:
         return schema.keep("put", cls(schema.table, frozenset(schema.layout.names), required, names))
 
     def put_blindly(self, fields: Mapping[str, Any]) -> bool:
-        """Whether these fields of a row are put without a read. For this, all of them must be known, and at least one
-        must not be in the key.
+        """Whether these fields of a row are put without a read. Then all of them must be known, and at least one must
+        not be in the key.
 
         Raises:
             SessionError: only the key is given, and no column is required.

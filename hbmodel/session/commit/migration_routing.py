@@ -82,8 +82,8 @@ class MigrationRouting:
         return self.phase(schema), self._bind(schema.replaces).phase_since
 
     def lasts(self, schema: TableSchema, moment: Moment) -> bool:
-        """Whether a read that began at this moment has certainly missed no object. Only versioned models need this
-        check, because their objects leave a table when they move.
+        """Whether it is certain that a read that began at this moment has missed no object. Only versioned models need
+        this check, because their objects leave a table when they move.
         """
         if not schema.versioned:
             return True

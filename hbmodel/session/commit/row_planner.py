@@ -12,7 +12,7 @@ from hbmodel.tables.registry.registration import AT_SERVER_TIME, Binding
 
 RowPlanner = UnindexedRowPlanner | IndexedRowPlanner | VersionedRowPlanner
 """A planner of writes at the server's time, of last-write-wins writes, or of writes that check the version of a row.
-The class of the last kind is a subclass of that of the second kind.
+The class of the third kind is a subclass of the class of the second kind.
 """
 
 

@@ -19,8 +19,8 @@ class SessionSizes:
         pages: how much of a wide row, or of a map column, is read at once.
         scans: the maximum number of scans that `first_of_each` begins before it waits for the first answer.
         ranges: the maximum number of key ranges for which `first_of_each` makes one plan.
-        batch_rows: the maximum number of writes in one batch of a commit. Only if one row has more writes is a batch
-            larger.
+        batch_rows: the maximum number of writes in one batch of a commit. A batch is larger only if one row has more
+            writes.
         move_rounds: if other programs keep moving an object from one table to another, its write is given up after this
             many rounds.
         unswept: the maximum number of batches that are kept for another attempt because their index entries could not

@@ -58,7 +58,7 @@ def delete_namespace(connection: sqlite3.Connection, namespace: str) -> None:
         )
     if namespace == _DEFAULT or namespace in _of_tables(connection):
         raise InvalidRequest(
-            "Only a namespace without tables, and not the default one, can be deleted.", namespace=namespace
+            "Only a namespace without tables can be deleted, and never the default namespace.", namespace=namespace
         )
     connection.execute("DELETE FROM namespaces WHERE name = ?", (namespace,))
 

@@ -57,8 +57,8 @@ ABOUT: Final[Mapping[Kind, _About]] = {
     ),
     "bucket": _About(
         "the row is not in the salt bucket that the model computes, so gets and queries would miss it",
-        "declare the number of buckets, the hash and the fields of the salt that the other program has; for a hash of "
-        "other bytes than those of the fields in the key, TextSalt takes a function as choose=",
+        "declare the number of buckets, the hash and the fields of the salt that the other program has; if the hashed "
+        "bytes differ from those of the fields in the key, give TextSalt a function as choose=",
     ),
     "other-row": _About(
         "the row is not the one that the model names with row=, so queries do not read it",
@@ -113,7 +113,7 @@ ABOUT: Final[Mapping[Kind, _About]] = {
     ),
     "family-undeclared": _About(
         "neither this model nor a registered one has a column in the family: its cells are neither read nor deleted, "
-        "and make no row an object",
+        "and do not make a row an object",
         "nothing, or declare columns with family=, or a model of its own for the family",
         note=True,
     ),

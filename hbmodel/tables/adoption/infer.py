@@ -78,8 +78,8 @@ def infer(store: Store, table: str, *, sample: int = ROWS) -> InferredModel:
 
     Rows from the start, the middle and the end of every region are read, with at most 1,000 cells each. Each guess is
     marked as `likely` or `unsure`, with the reason. Every codec and salt fits all sampled rows, but may still be wrong.
-    So correct the model, and check it with `adopt`. A family with many qualifiers, of which none is in most rows, has a
-    model of its own, whose objects are the cells. Nothing is registered or written.
+    So correct the model, and check it with `adopt`. A family may have many qualifiers, none of which is in most rows.
+    Such a family gets a model of its own, whose objects are the cells. Nothing is registered or written.
 
     Args:
         store: the store that holds the table.
@@ -91,7 +91,7 @@ def infer(store: Store, table: str, *, sample: int = ROWS) -> InferredModel:
 
     Raises:
         DeclarationError: the table is empty, none of its columns can be declared, or the sample is not a whole number
-            from 1 on.
+            of at least 1.
         TableNotFound: the table does not exist.
     """
     check_store(store)

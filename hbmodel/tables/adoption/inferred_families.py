@@ -25,7 +25,7 @@ MOST: Final = 10_000
 """The maximum number of qualifiers of a family whose values are examined."""
 
 MOST_KINDS: Final = 3
-"""The maximum number of prefixes of qualifiers for each of which a model is proposed."""
+"""The maximum number of prefixes of qualifiers. A model is proposed for each of these prefixes."""
 
 PREFIX: Final = re.compile(rb"[A-Za-z][A-Za-z0-9]*[^A-Za-z0-9]")
 
@@ -211,8 +211,8 @@ def _wide(family: bytes, left: Sequence[bytes], more: int, listed: Collection[by
 
 
 def _kinds(left: Sequence[bytes], listed: Collection[bytes]) -> Sequence[bytes]:
-    """The prefixes of qualifiers, up to the first separator, if every qualifier has one of few prefixes and none that
-    is listed begins with one.
+    """The prefixes of qualifiers, up to the first separator, if there are only a few of them and every qualifier has
+    one. No listed qualifier may begin with one of these prefixes.
     """
     kinds: set[bytes] = set()
     for qualifier in left:

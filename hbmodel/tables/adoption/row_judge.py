@@ -135,7 +135,7 @@ class RowJudge:
             elif wide.prefix_end(column[start:]) is not None:
                 names.append(column)
             elif not column.startswith(self.schema.kind, start):
-                continue  # a kind concerns no other qualifiers
+                continue  # the kind does not concern other qualifiers
             elif wide.strict:
                 self.collected.add("qualifier", key=key, found=column[start:])
             else:

@@ -154,7 +154,7 @@ _ADDRESSES = (IPv4Address, IPv6Address)
 
 
 def _first_values(kind: type) -> Iterable[Any]:
-    """Values of a type of which one is the shortest, whichever codec of variable length encodes them."""
+    """Some values of a type. In any codec of variable length, one of them has the shortest encoding."""
     if issubclass(kind, Enum):
         return kind
     return {str: ("", "0"), bytes: (b"", b"0"), Decimal: (Decimal(),)}.get(kind, ())

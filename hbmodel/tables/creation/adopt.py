@@ -97,8 +97,8 @@ def adopt(
         store: the store that holds the table.
         model: a model with `external=True`.
         sample: about how many rows are read, at least 1.
-        accept: the names of findings that shall not prevent the registration. A name is a kind, such as `"undeclared"`,
-            or a kind with a subject, such as `"undeclared:d:x"`.
+        accept: the names of findings that do not prevent the registration. A name is a kind, such as `"undeclared"`, or
+            a kind with a subject, such as `"undeclared:d:x"`.
         registry: name of the registry table.
 
     Returns:
@@ -107,7 +107,7 @@ def adopt(
 
     Raises:
         DeclarationError: the model is not external, an accepted kind does not exist, or the sample is not a whole
-            number from 1 on.
+            number of at least 1.
         TableNotFound: the table does not exist.
         FamilyNotFound: the table lacks a column family of the model.
         SchemaMismatch: the table is registered with another layout.

@@ -342,7 +342,7 @@ class Plan:
 
 
 def _check_external(new: Sequence[DeclaredTable], existing: Collection[str]) -> None:
-    """Raises `TableNotFound` if a table would be created that is declared only by external models."""
+    """Raises `TableNotFound` if a table that only external models declare would be created."""
     for table in new:
         if is_external(table):
             raise TableNotFound(

@@ -109,8 +109,8 @@ def check_index_tables(
 
 
 def unused(store: Store, catalog: Registry, place: TableSchema | RegistryKey, tables: Iterable[str]) -> list[str]:
-    """Those of the given tables, which may have been created for an index of a model, that exist, are empty, and belong
-    to no other model.
+    """Selects from the given tables those that exist, are empty, and belong to no other model. The tables may have been
+    created for an index of the model.
     """
     tables = list(tables)
     existing = set(store.tables()) if tables else set[str]()

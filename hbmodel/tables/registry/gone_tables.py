@@ -1,4 +1,4 @@
-"""Adds advice to errors about tables that are registered but do not exist, on which call removes the entry."""
+"""Adds advice to errors about registered tables that do not exist, by naming the call that removes the entry."""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ def same_spec(declared: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
 
 
 def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
-    """The differences between two layouts, one line for each. A column that only one of the layouts has is no
-    difference.
+    """The differences between two layouts, one line for each. A column that only one of the layouts has does not count
+    as a difference.
     """
     return [difference_line(subject, mine, theirs) for subject, mine, theirs in compare_layouts(declared, live)]
 

@@ -45,7 +45,9 @@ def new_nullable_columns(schema: TableSchema, layout: Mapping[str, Any]) -> list
 
 
 def with_nullable_columns(schema: TableSchema, layout: Mapping[str, Any]) -> dict[str, Any]:
-    """A layout in which the new nullable columns of a model may be declared with None, but None must wait."""
+    """A layout in which the new nullable columns of a model may be declared with None, but None must not be written
+    yet.
+    """
     places = new_nullable_columns(schema, layout)
     declared = jsonable(schema.layout_spec["columns"])
     columns = {place: {**declared[place], "name": layout["columns"][place]["name"]} for place in places}
@@ -54,7 +56,7 @@ def with_nullable_columns(schema: TableSchema, layout: Mapping[str, Any]) -> dic
 
 
 def without_waiting(layout: Mapping[str, Any], places: Collection[str]) -> dict[str, Any]:
-    """A layout in which None need no longer wait in some columns. Other columns may wait for another call of
+    """A layout in which None may now be written in some columns. Other columns may still wait for another call of
     `hb.alter`.
     """
     waiting = [place for place in layout.get(WAITING, ()) if place not in places]

@@ -208,7 +208,7 @@ class Registry:
         registry also lists columns that no model declares any more, and their family may have been deleted.
         """
         newer = registered_families(registration.layout) - set(schema.family_names)
-        if not newer or schema.external:  # deletes of an external model take its own columns alone
+        if not newer or schema.external:  # deletes of an external model remove only its own columns
             return schema
         try:
             there = {family.name for family in self._store.families(schema.table)}
@@ -231,7 +231,8 @@ class Registry:
         """Registers what is not registered yet (the layout, new columns, and indexes in the state `new_state`), and
         checks everything else.
 
-        Every change is a check-and-put on what was read, so that of two concurrent programs one must read again.
+        Every change is a check-and-put on what was read, so if two programs make changes at the same time, one of them
+        must read again.
 
         Raises:
             SchemaMismatch: the registered layout differs.

@@ -34,7 +34,7 @@ class Gateway:
     not inherit a held lock.
 
     Args:
-        now: a clock in seconds that never jumps; the gateway's connections use the same clock.
+        now: a monotonic clock, in seconds; the gateway's connections use the same clock.
     """
 
     def __init__(self, host: str, port: int, now: Callable[[], float] = time.monotonic) -> None:

@@ -75,7 +75,7 @@ class EndSearch:
 
         Args:
             known: the place of an object in the ranges, or None.
-            spacing: the distance between two objects, as far as it is known, or 0.
+            spacing: the distance between two objects; 0 if it is not known.
             wanted: the objects of a portion.
             near_stop: whether the end of the columns is probably closer to the end of the ranges than to the known
                 place.

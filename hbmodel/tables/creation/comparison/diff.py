@@ -90,7 +90,7 @@ def diff(
 
     Raises:
         DeclarationError: no model was given, a strategy for splits does not suit its table, or the sample is not a
-            whole number from 0 on.
+            whole number of at least 0.
         SchemaMismatch: two of the models share a family or an index name.
     """
     check_store(store)
