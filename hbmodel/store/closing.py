@@ -1,4 +1,4 @@
-"""The base of stores that can be closed, by `close` or at the end of a `with` block, and the error of a closed store."""
+"""The base of stores that are closed by `close` or at the end of a `with` block, and the error of a closed store."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_a_load_that_stops_says_how_far_it_came() -> None:
 def test_a_group_holds_objects_of_its_row() -> None:
     with fresh(Pet, Salted) as store:
         group = hb.Session(store).group(Pet, owner="ann")
-        with pytest.raises(hb.SessionError, match="This model stores these values in another"):
+        with pytest.raises(hb.SessionError, match="This model does not store these values in the row"):
             group.get(Salted, name="x")
 
 

@@ -289,7 +289,7 @@ VALUES: dict[str, tuple[Sequence[bytes], str, str, str]] = {
     "nothing": ([b""], "hb.Bytes", "unsure", "always empty"),
     "JSON objects": ([b'{"a":1}', b"{}"], "hb.Json(dict[str, Any])", "likely", "JSON objects"),
     "JSON arrays": ([b"[1,2]", b'["a"]'], "hb.Json(list[Any])", "likely", "JSON arrays"),
-    "JSON with spaces": ([b'{"a": 1}'], "hb.Text", "likely", "JSON in another form"),
+    "JSON with spaces": ([b'{"a": 1}'], "hb.Text", "likely", "JSON in a different form"),
     "nearly JSON": ([b"{a}"], "hb.Text", "likely", "text (UTF-8)"),
     "no text": ([b"\xff\xfe", b"abc"], "hb.Bytes", "unsure", "2 to 3 bytes of no known form"),
     "control characters": ([b"a\0b", b"\1"], "hb.Bytes", "unsure", "of no known form"),

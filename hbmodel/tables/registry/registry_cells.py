@@ -32,7 +32,7 @@ NOT_EXTERNAL = (
 
 
 def shows_external(layout: Mapping[str, Any]) -> bool:
-    """Whether only an external model can have a layout. External models can also have layouts that other models have."""
+    """Whether only an external model can have a layout; external models can also have the layouts of other models."""
     return layout.get("flag") == "any" or any(spec.get("null") == "absent" for spec in layout["columns"].values())
 
 
