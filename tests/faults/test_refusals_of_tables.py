@@ -93,7 +93,7 @@ def test_a_session_that_ends_ends_its_queries(days: Any) -> None:
 def test_parts_belong_to_the_query_that_was_split(days: Any) -> None:
     session = hb.Session(days)
     (part, *_) = session.query(Day).allow_full_scan().partitions(2)
-    with pytest.raises(hb.SchemaMismatch, match="The model has does not have the layout here than in"):
+    with pytest.raises(hb.SchemaMismatch, match="does not have the layout that it had in the process"):
         session.read_partition(attrs.evolve(part, layout="another"))
     with pytest.raises(hb.QueryError, match="The partition does not belong to the table that the"):
         list(session.read_partition(attrs.evolve(part, table="another")))

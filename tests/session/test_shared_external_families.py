@@ -263,7 +263,7 @@ def test_cells_that_could_belong_to_two_models_are_refused(models: tuple[type[An
     for first, second in (models, models[::-1]):
         with pytest.raises(hb.SchemaMismatch, match="Another model of the table has this column family"):
             fresh(first, second)
-        with fresh(first) as store, pytest.raises(hb.SchemaMismatch):  # or does not have the layout of the same entry
+        with fresh(first) as store, pytest.raises(hb.SchemaMismatch):  # or another layout of the same entry
             hb.create_tables(store, second)
 
 

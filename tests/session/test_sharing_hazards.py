@@ -222,8 +222,8 @@ def test_a_cache_that_is_made_during_a_renewal_does_not_break_it() -> None:
 
 
 @pytest.mark.parametrize("gated", [True, False])
-def test_models_that_are_declared_again_and_again_are_forgotten(gated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hbmodel.tables.roll.binding_cache.MOST_MODELS", 10)
+def test_models_that_are_declared_again_and_again_are_forgotten(gated: bool) -> None:
+    cache = BindingCache(60, models=10)
     with SharingStore(EmbeddedStore(None), gated=gated) as store:
         hb.create_tables(store, Plain)
         for number in range(30):
@@ -233,10 +233,8 @@ def test_models_that_are_declared_again_and_again_are_forgotten(gated: bool, mon
                 name: hb.Key[str] = hb.key()
                 rank: hb.Column[int] = hb.column("r")
 
-            with hb.Session(store) as session:
-                session.add(Again(name=f"{number}", rank=1))
-                session.commit()
-                cache = session._cache
+            add(store, f"{number}", Again, cache=cache)
+        cache.leave(store)
         assert len(cache._bindings) <= 10
         assert len(cache._seen) <= 10
 

@@ -359,7 +359,7 @@ class QueryRunner:
             schema, partition.path
         ):
             raise SchemaMismatch(
-                "The model has another layout here than in the process that divided the query: deploy the same "
+                "The model does not have the layout that it had in the process that divided the query: deploy the same "
                 "model to all processes.",
                 table=schema.table,
                 path=partition.path,

@@ -51,6 +51,7 @@ class BindingCache:
         running: the clock that measures leases, in ms.
         offset: the clock for the times of writes, and its offset from the server's clock.
         roll_times: when the lines of this program on the writers' roll are renewed and put at rest.
+        models: the maximum number of models whose bindings are cached.
     """
 
     def __init__(
@@ -60,9 +61,10 @@ class BindingCache:
         running: Callable[[], int] = running_time,
         offset: SharedOffset | None = None,
         roll_times: RollTimes = ROLL_TIMES,
+        models: int = MOST_MODELS,
     ) -> None:
         self.lease = lease
-        self._running = running
+        self._running, self._models = running, models
         self._lease, self._unsettled = 1000 * lease, 1000 * min(lease, UNSETTLED)
         self._bindings: dict[TableSchema, tuple[Binding, int]] = {}
         self._seen: dict[TableSchema, tuple[Binding, Row | None]] = {}
@@ -213,7 +215,7 @@ class BindingCache:
         return binding
 
     def _keep(self, schema: TableSchema, binding: Binding, read: int) -> None:
-        if len(self._bindings) >= MOST_MODELS and schema not in self._bindings:
+        if len(self._bindings) >= self._models and schema not in self._bindings:
             self._bindings.clear()
             self._seen.clear()
         self._bindings[schema] = (binding, read)
