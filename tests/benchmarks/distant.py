@@ -126,15 +126,15 @@ def _update(session: hb.Session) -> None:
     session.commit()
 
 
-def _update_by_hand(hand: _ByHand) -> None:
+def _update_by_hand(hand: _ByHand) -> bytes:
     row = _key()
     assert hand.table.row(row)
     hand.table.put(row, {b"d:s": f"value {next(_numbers)}".encode()})
+    return row
 
 
 def _checked_update_by_hand(hand: _ByHand) -> None:
-    _update_by_hand(hand)
-    hand.table.row(_key())
+    assert hand.table.row(_update_by_hand(hand))
 
 
 def _page(session: hb.Session) -> None:
@@ -147,7 +147,7 @@ def _page_by_hand(hand: _ByHand) -> None:
     assert len(list(hand.table.scan(row_start=first, limit=20, batch_size=20))) == 20
 
 
-_WORK: Sequence[tuple[str, Callable[[hb.Session], None], Callable[[_ByHand], None], float | None]] = (
+_WORK: Sequence[tuple[str, Callable[[hb.Session], None], Callable[[_ByHand], object], float | None]] = (
     ("get / row", _get, _get_by_hand, 1.2),
     ("one put / put", _put, _put_by_hand, 1.2),
     ("one update / row, put and row", _update, _checked_update_by_hand, 0.8),

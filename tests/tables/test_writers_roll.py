@@ -253,11 +253,19 @@ class Shared:
     rank: hb.Column[int] = hb.column("r")
 
 
+@hb.model(table="rolled", family="d")
+class Kept:
+    """Its family keeps several versions, so its sessions wait for a tick of the clock after each commit."""
+
+    name: hb.Key[str] = hb.key()
+    rank: hb.Column[int] = hb.column("r", versions=3)
+
+
 @pytest.mark.parametrize("error", [TableNotFound, FamilyNotFound])
-@pytest.mark.parametrize("model", [PLAIN, Shared])
+@pytest.mark.parametrize("model", [PLAIN, Shared, Kept])
 def test_a_commit_that_was_certainly_refused_is_not_waited_for(model: Any, error: type[Exception]) -> None:
-    with fresh(model, gated=False) as inner:
-        store = RefusingStore(inner, gated=False)
+    with fresh(model, gated=False, apart=False) as inner:
+        store = RefusingStore(inner, gated=False, apart=False)
         store.error = error
         with hb.Session(store) as session:
             keys = {"row": "r"} if model is Shared else {}

@@ -13,7 +13,7 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import SharedOffset, running_time
 from hbmodel.store.gate import TRANSACTION, ReadRow
 from hbmodel.store.port import Store
-from hbmodel.store.shared_caches import shared_caches
+from hbmodel.store.shared_caches import shared_caches, trusted_for
 from hbmodel.store.values import Row
 from hbmodel.tables.ids.name_cache import NameCache
 from hbmodel.tables.registry.registration import Binding
@@ -81,7 +81,7 @@ class BindingCache:
         shares no caches, or if a signal may end this process at any time, the cache is new and serves only this
         session.
         """
-        shared = shared_caches(store)
+        shared, lease = shared_caches(store), min(lease, trusted_for(store))
         if shared is None or is_killed_by_parent():
             cache = cls(lease)
             cache.supersede()

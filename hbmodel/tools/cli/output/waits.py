@@ -35,15 +35,15 @@ def told_at_times(
     """A function that prints to standard error for whom a command waits: each program when the wait for it begins, when
     the reason changes, and once a minute.
     """
-    told: dict[str, float] = {}
+    printed_at: dict[str, float] = {}
 
     def report(progress: IndexProgress | MigrationProgress) -> None:
         if progress.phase != "waiting" or not (progress.writers or (progress.seconds_left or 0) > SHORT):
             return
         for line in [f"waiting for {writer}" for writer in progress.writers] or [waiting_text(progress)]:
             reason = _NUMBERS.sub("", line)
-            if now() - told.get(reason, -EVERY) >= EVERY:
-                told[reason] = now()
+            if now() - printed_at.get(reason, -EVERY) >= EVERY:
+                printed_at[reason] = now()
                 click.echo(line, err=True)
 
     return report
