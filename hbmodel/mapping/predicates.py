@@ -45,9 +45,8 @@ class Predicate(ABC):
 
     def __bool__(self) -> NoReturn:
         raise QueryError(
-            "A predicate has no truth value: combine predicates with &, | and ~. Write (a < b) & (b < c) for a "
-            "chain, and field.in_([...]) "
-            "for `in`."
+            "A predicate has no truth value: combine predicates with &, | and ~. Write (a < b) & (b < c) for a chain, "
+            "and field.in_([...]) for `in`."
         )
 
     @abstractmethod

@@ -45,9 +45,8 @@ def time_above(table: str, row: bytes, newest: int, now: int, bound: int) -> tup
     if timestamp <= now + bound:
         return timestamp, None
     return timestamp, ClockError(
-        "The row has a cell whose timestamp is further in the future than the clock bound, so it cannot be "
-        "overwritten safely: try again "
-        "after that time, or delete the cell.",
+        "The row has a cell whose timestamp is further in the future than the clock bound, so it cannot be overwritten "
+        "safely: try again after that time, or delete the cell.",
         table=table,
         key=row,
         newest=newest,

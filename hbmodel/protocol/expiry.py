@@ -18,29 +18,24 @@ _END = struct.Struct(">Q")
 _MILLISECOND = timedelta(milliseconds=1)
 
 _VERSIONED = (
-    "A versioned model takes no TTL: the version would expire with its row, and a delayed write could restore the "
-    "row. Store the "
-    "time of expiry in a column, leave expired rows out by a condition, and delete them with query.delete()."
+    "A versioned model takes no TTL: the version would expire with its row, and a delayed write could restore the row. "
+    "Store the time of expiry in a column, leave expired rows out by a condition, and delete them with query.delete()."
 )
 _COUNTERS = (
-    "A model with counters takes no TTL: a counter has the timestamp of its last increment, so it would outlive "
-    "its row. "
-    "Declare the counters in a model of their own."
+    "A model with counters takes no TTL: a counter has the timestamp of its last increment, so it would outlive its "
+    "row. Declare the counters in a model of their own."
 )
 _MAPS = (
     "A model with map columns takes no TTL: their entries are put one by one, so they would outlive their object. "
-    "Leave out the "
-    "TTL, or declare the entries as objects of a wide row, which can expire."
+    "Leave out the TTL, or declare the entries as objects of a wide row, which can expire."
 )
 _EMPTY_ALIAS = (
-    "A model whose column has an empty alias takes no TTL: its objects have no room for the cell with the expiry "
-    "time. Give the "
-    "column an alias."
+    "A model whose column has an empty alias takes no TTL: its objects have no room for the cell with the expiry time. "
+    "Give the column an alias."
 )
 _RANDOM_SALT = (
-    "Under RandomSalt a put takes no TTL, because an older row with the same key may be in another bucket: give "
-    "the column family "
-    "a TTL instead."
+    "Under RandomSalt a put takes no TTL, because an older row with the same key may be in another bucket: give the "
+    "column family a TTL instead."
 )
 
 

@@ -190,9 +190,8 @@ def check_shown(schema: TableSchema, row: Row, put: Put, blanks: Collection[byte
     newest, now = yield from _newest_ahead(schema, row, hidden)
     if now is not None:
         raise ClockError(
-            "The object was put, but cells of its row whose timestamps are ahead of the server's clock hide a part "
-            "of it: delete these "
-            "versions in `hbase shell`, and put the object again.",
+            "The object was put, but cells of its row whose timestamps are ahead of the server's clock hide a part of "
+            "it: delete these versions in `hbase shell`, and put the object again.",
             table=schema.table,
             key=row.row,
             newest=newest,
@@ -214,9 +213,8 @@ def error_if_hidden(
     if now is None:
         return None
     return ClockError(
-        "Cells of the row whose timestamps are ahead of the server's clock would hide a part of the object: "
-        "nothing was put. Delete these "
-        "versions in `hbase shell`, and insert again.",
+        "Cells of the row whose timestamps are ahead of the server's clock would hide a part of the object: nothing "
+        "was put. Delete these versions in `hbase shell`, and insert again.",
         table=schema.table,
         key=row.row,
         newest=newest,

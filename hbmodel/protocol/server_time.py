@@ -128,8 +128,7 @@ def read_stamped(
     for row in overtaken:
         error = ClockError(
             "Writes to the row stay hidden, by a delete whose timestamp is ahead of the server's clock or by other "
-            "writers: try again "
-            "later.",
+            "writers: try again later.",
             table=schema.table,
             key=row,
         )

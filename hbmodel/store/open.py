@@ -34,8 +34,7 @@ def open_store(url: str) -> Store:
         return Thrift2Store.from_url(url)
     raise StoreURLError(
         "A store URL begins with 'embedded:', 'memory:', 'hbase://' or 'hbase+thrift2://'; for a local file, put "
-        "'embedded:' before its "
-        "path.",
+        "'embedded:' before its path.",
         scheme=scheme if colon else None,
     )
 

@@ -7,9 +7,8 @@ import sys
 _PACKAGES = {"click", "rich"}
 
 _MISSING = (
-    "The command hbmodel needs packages that are not installed: install hbmodel with its extra `cli` (in a "
-    "checkout: pip install -e "
-    "'.[cli]')."
+    "The command hbmodel needs packages that are not installed: install hbmodel with its extra `cli` (in a checkout: "
+    "pip install -e '.[cli]')."
 )
 
 

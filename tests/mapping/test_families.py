@@ -169,9 +169,9 @@ def test_options_beyond_the_first_gateway_come_with_lines_for_the_shell(bed: Bed
     assert bed.store.tables() == before
     (line,) = caught.value.shell.splitlines()
     assert line.endswith(
-        "_options_beyond', {NAME => 'd', VERSIONS => 2, TTL => 2592000, COMPRESSION => 'GZ', BLOOMFILTER => "
-        "'ROWCOL', BLOCKSIZE => 32768, "
-        "IN_MEMORY => true, CONFIGURATION => {'hbase.hstore.blockingStoreFiles' => '20'}}, {NAME => 't'}"
+        "_options_beyond', {NAME => 'd', VERSIONS => 2, TTL => 2592000, COMPRESSION => 'GZ', BLOOMFILTER => 'ROWCOL', "
+        "BLOCKSIZE => 32768, IN_MEMORY => true, CONFIGURATION => {'hbase.hstore.blockingStoreFiles' => '20'}}, {NAME "
+        "=> 't'}"
     )
 
 

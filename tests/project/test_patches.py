@@ -13,9 +13,8 @@ TESTS = Path(__file__).parents[1]
 SOURCES = sorted(TESTS.rglob("*.py"))
 
 ADVICE = (
-    "a constant of hbmodel is replaced. Give the value to the constructor or function that uses it (sizes=, "
-    "pages=, sleep=, ...), and "
-    "where it takes none, add an argument whose default is the constant."
+    "a constant of hbmodel is replaced. Give the value to the constructor or function that uses it (sizes=, pages=, "
+    "sleep=, ...), and where it takes none, add an argument whose default is the constant."
 )
 
 

@@ -48,9 +48,8 @@ def test_columns_that_no_field_has_are_found_in_a_sample(bed: Bed) -> None:
     assert not hb.diff(bed.store, BOTH)
     found = hb.diff(bed.store, ONE)
     assert told(found) == {
-        "column d:b": "= held: column d:b: in 6 of 6 sampled rows (no field maps it: reads ignore it, and deleting "
-        "the object deletes it "
-        "too; the registry has it as b)"
+        "column d:b": "= held: column d:b: in 6 of 6 sampled rows (no field maps it: reads ignore it, and deleting the "
+        "object deletes it too; the registry has it as b)"
     }
     (difference,) = found
     assert (difference.kind, difference.effect, difference.declared, difference.family) == ("column", "left", None, "d")

@@ -230,9 +230,8 @@ class FixedBytes(FixedWidth[bytes]):
         data = to_bytes(value)
         if len(data) != self.width:
             raise EncodingError(
-                "A value does not have the length that its codec declares: give exactly that many bytes, or "
-                "declare hb.Bytes, or "
-                "hb.codecs.PaddedBytes(n) for shorter values that are padded with zeros.",
+                "A value does not have the length that its codec declares: give exactly that many bytes, or declare "
+                "hb.Bytes, or hb.codecs.PaddedBytes(n) for shorter values that are padded with zeros.",
                 width=self.width,
                 found=len(data),
             )

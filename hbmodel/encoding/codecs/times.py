@@ -41,9 +41,8 @@ def _plain(value: Any, round: bool) -> datetime:
         raise wrong_type(datetime, value)
     if getattr(value, "nanosecond", 0) and not round:
         raise EncodingError(
-            "A time is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the codec "
-            "round it down to its unit: "
-            'declare it with round=True, as in hb.Datetime("us", round=True).'
+            "A time is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the codec round "
+            'it down to its unit: declare it with round=True, as in hb.Datetime("us", round=True).'
         )
     try:
         return datetime(
@@ -271,9 +270,8 @@ def _duration(value: timedelta, round: bool) -> int:
         raise wrong_type(timedelta, value)
     if getattr(value, "nanoseconds", 0) and not round:
         raise EncodingError(
-            "A duration is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the "
-            "codec round it down: "
-            "hb.codecs.Duration(round=True)."
+            "A duration is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the codec "
+            "round it down: hb.codecs.Duration(round=True)."
         )
     return microseconds(value)
 

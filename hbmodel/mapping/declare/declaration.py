@@ -260,9 +260,8 @@ def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -
     families = [family for family in (options.family, *options.families) if isinstance(family, Family)]
     if any(family.ttl is not None for family in families):
         raise DeclarationError(
-            "The families of a versioned model cannot have a TTL: a row's version must not expire. Store the time "
-            "of expiry in a column, "
-            "and delete expired rows with query.delete().",
+            "The families of a versioned model cannot have a TTL: a row's version must not expire. Store the time of "
+            "expiry in a column, and delete expired rows with query.delete().",
             model=model,
             option="ttl",
         )
@@ -427,9 +426,8 @@ def _build_index(
             raise mistake("The index covers an unknown field.", field=covered, known=sorted(fields))
         if declared.kind != "column":
             raise mistake(
-                "Only ordinary columns can be covered: key fields are in every entry, counters and versions in "
-                "none. Remove the field "
-                "from covers.",
+                "Only ordinary columns can be covered: key fields are in every entry, counters and versions in none. "
+                "Remove the field from covers.",
                 field=covered,
             )
         if covered in indexed:

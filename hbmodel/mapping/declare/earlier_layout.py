@@ -30,9 +30,8 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
     if sorted(schema.layout.names) != sorted(earlier.layout.names):
         raise _mistake(
             schema,
-            "Both layouts must have the same key fields, in any order: otherwise several objects of one layout "
-            "could have the same key in "
-            "the other.",
+            "Both layouts must have the same key fields, in any order: otherwise several objects of one layout could "
+            "have the same key in the other.",
             fields=sorted({*schema.layout.names} ^ {*earlier.layout.names}),
         )
     mine, theirs = ({field.name: field.kind for field in each.columns} for each in (schema, earlier))
@@ -50,9 +49,8 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
     if rounded:
         raise _mistake(
             schema,
-            "A field of the new layout rounds, so a move would change objects or merge them: move them with a "
-            "codec without round=True, "
-            "and declare round=True afterwards.",
+            "A field of the new layout rounds, so a move would change objects or merge them: move them with a codec "
+            "without round=True, and declare round=True afterwards.",
             fields=rounded,
         )
     if schema.immutable != earlier.immutable:
@@ -91,10 +89,9 @@ def _check_versioned(schema: TableSchema, earlier: TableSchema) -> None:
         raise _mistake(
             schema,
             "The key of a versioned model with a unique index cannot be changed this way: drop the index with "
-            "hb.indexes.drop_index(), "
-            "move the objects with models that do not declare it, and build it again with "
-            "hb.indexes.build_index(). Until then no value is "
-            "checked, and the build lists rows that share one. Or " + _OFFLINE,
+            "hb.indexes.drop_index(), move the objects with models that do not declare it, and build it again with "
+            "hb.indexes.build_index(). Until then no value is checked, and the build lists rows that share one. "
+            "Or " + _OFFLINE,
         )
     if any(column.kind == "counter" for column in earlier.columns):
         raise _mistake(schema, "The key of a versioned model with counters cannot be changed this way: " + _OFFLINE)

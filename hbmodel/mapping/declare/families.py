@@ -211,9 +211,8 @@ def check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int |
             and not (alone and all(other.kind == "counter" for other in columns))
         ):
             raise DeclarationError(
-                "A counter has the timestamp of its last increment, so in a family with a TTL it would expire "
-                "before or after its row: "
-                "declare it in a model that has only counters, or in a family without a TTL.",
+                "A counter has the timestamp of its last increment, so in a family with a TTL it would expire before "
+                "or after its row: declare it in a model that has only counters, or in a family without a TTL.",
                 model=model,
                 field=f.name,
             )

@@ -264,16 +264,14 @@ def check_maps(
     if any(family.ttl is not None for family in families):
         raise DeclarationError(
             "A model with map columns cannot have a family with a TTL: entries would expire before or after their "
-            "object. Leave out the "
-            "TTL, or declare the entries as objects of a wide row, which can expire.",
+            "object. Leave out the TTL, or declare the entries as objects of a wide row, which can expire.",
             model=model,
             field=name,
         )
     if any(not f.is_key and not f.qualifier for f in fields):
         raise DeclarationError(
             "A model whose column has an empty alias has no other cells, so it cannot have map columns: in a new "
-            "table, "
-            "give the column an alias.",
+            "table, give the column an alias.",
             model=model,
             field=name,
         )
@@ -283,9 +281,8 @@ def check_maps(
         for column, other in taken:
             if column.startswith(map_field.column) or map_field.column.startswith(column):
                 raise DeclarationError(
-                    "The alias of a map column must not be a prefix of another alias of its family, and no other "
-                    "alias may be a prefix of "
-                    "it: give another alias.",
+                    "The alias of a map column must not be a prefix of another alias of its family, and no other alias "
+                    "may be a prefix of it: give another alias.",
                     model=model,
                     field=map_field.name,
                     other=other,

@@ -257,9 +257,8 @@ def _check_name(name: str, mistake: Callable[..., DeclarationError]) -> None:
         raise mistake("A field cannot be called self: the constructor takes fields by name.")
     if name == "condition":
         raise mistake(
-            "A field cannot be called condition: update() takes a condition by this name. Give the attribute "
-            "another name; a column keeps "
-            'its qualifier by hb.column("condition").'
+            "A field cannot be called condition: update() takes a condition by this name. Give the attribute another "
+            'name; a column keeps its qualifier by hb.column("condition").'
         )
     if not is_field_name(name):
         raise mistake(

@@ -81,7 +81,6 @@ class IndexField(DeclaredPart):
         if not field.codec.key:
             raise DeclarationError(
                 "This codec cannot be part of an index key: use a scalar one, without nan=True. The elements of a "
-                "collection can be: "
-                'hb.index(hb.each("tags")).'
+                'collection can be: hb.index(hb.each("tags")).'
             )
         return FieldPart(field, field.desc if self.desc is None else self.desc)

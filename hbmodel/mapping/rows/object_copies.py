@@ -52,9 +52,8 @@ def evolve(obj: T, /, **changes: Any) -> T:
         if name not in schema.maps_by_name and name not in _taken(schema):
             schema.field(name)
             raise UnknownField(
-                "The constructor does not accept this field: increment() changes a counter, a commit sets the "
-                "version, and a computed "
-                "field is computed from other fields.",
+                "The constructor does not accept this field: increment() changes a counter, a commit sets the version, "
+                "and a computed field is computed from other fields.",
                 table=schema.table,
                 field=name,
             )

@@ -416,9 +416,8 @@ class IndexedRowPlanner:
             return RowPlan(Outcome("failed", write.row, error=not_found(schema, write.row)))
         if end is not None and not self.checks:
             raise CapabilityError(
-                "A row with a TTL in a model with indexes can be updated only in a store with check-and-mutate: "
-                "put the whole object with "
-                "add(obj, ttl=...), or use an hbase+thrift2: store.",
+                "A row with a TTL in a model with indexes can be updated only in a store with check-and-mutate: put "
+                "the whole object with add(obj, ttl=...), or use an hbase+thrift2: store.",
                 table=schema.table,
                 key=write.row,
             )

@@ -27,9 +27,8 @@ def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict
         known = place in theirs or target.is_system(place)
         if known or place in undeclared or place.partition(b":")[0] not in target.family_names:
             raise MigrationError(
-                "The row has a cell that the model does not declare, and the other table has no place for it: "
-                "declare a column for it in "
-                "both models, or delete the cell.",
+                "The row has a cell that the model does not declare, and the other table has no place for it: declare "
+                "a column for it in both models, or delete the cell.",
                 table=source.table,
                 key=row.row,
                 column=column.decode("latin-1"),

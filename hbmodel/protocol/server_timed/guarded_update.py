@@ -228,15 +228,13 @@ def _guards(planner: UnindexedRowPlanner, row: Row) -> list[bytes]:
 
 
 _ALL_EMPTY = (
-    "Each cell of the row that could show that it still exists when it is updated is empty, or becomes empty: put "
-    "the whole object with "
-    "add()."
+    "Each cell of the row that could show that it still exists when it is updated is empty, or becomes empty: put the "
+    "whole object with add()."
 )
 
 _CLEARS = (
     "On HBase's Thrift1 gateway a table of other programs takes no update to None, unless the model has a required "
-    "column: the row could "
-    "be left without any cell. Use an hbase+thrift2: store, or delete the object."
+    "column: the row could be left without any cell. Use an hbase+thrift2: store, or delete the object."
 )
 
 

@@ -117,8 +117,7 @@ def insert_unindexed(
             return plan.outcome
         raise UnknownOutcome(
             "The row was put, but reading it back did not show it: a delete of the same millisecond hides it, or "
-            "another program has "
-            "deleted or overwritten it since. It is not put again: read the key.",
+            "another program has deleted or overwritten it since. It is not put again: read the key.",
             table=schema.table,
             key=write.row,
         )

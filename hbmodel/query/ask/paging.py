@@ -159,9 +159,8 @@ def _unchecked(data: bytes) -> bytes:
 
 
 _NO_PACKAGE = (
-    "Encrypted tokens need a package that is not installed: install hbmodel with its extra `tokens` (in a "
-    "checkout: pip install -e "
-    "'.[tokens]')."
+    "Encrypted tokens need a package that is not installed: install hbmodel with its extra `tokens` (in a checkout: "
+    "pip install -e '.[tokens]')."
 )
 
 

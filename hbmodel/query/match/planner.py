@@ -284,9 +284,8 @@ def _mention_none(terms: QueryTerms, ways: Sequence[tuple[KeyLayout, KeyConditio
         direction(layout, matched, terms.ordering, never_none | set(wrong)) is not None for layout, matched in ways
     ):
         raise OrderNotAvailable(
-            "None sorts before every value, but this codec stores the largest value first, with None at the other "
-            "end: exclude None with "
-            "~field.is_(None).",
+            "None sorts before every value, but this codec stores the largest value first, with None at the other end: "
+            "exclude None with ~field.is_(None).",
             table=terms.schema.table,
             fields=[part.field.name for part in terms.ordering],
             nullable=wrong,
@@ -315,8 +314,7 @@ def _mention_merging(terms: QueryTerms, ways: Sequence[tuple[Path, KeyConditions
     for path, matched, way in ways:
         raise QueryError(
             "The order needs a merge of more scans than are allowed, one for each combination of values and salt "
-            "bucket: give in_ fewer "
-            "values and query several times, or leave out order_by().",
+            "bucket: give in_ fewer values and query several times, or leave out order_by().",
             table=terms.schema.table,
             path=path.name,
             fields=[path.layout.names[at] for at in way.merged],

@@ -125,9 +125,8 @@ def _in_order(query: Query[Any], at: FieldExpression[Any]) -> Query[Any]:
             return ordered
     if chosen:
         raise QueryError(
-            "The order of a query decides which items limit(), offset(), before() and after() keep, and this query "
-            "is not in the order "
-            "of time: give order_by() with the time field, or fix the key fields before it.",
+            "The order of a query decides which items limit(), offset(), before() and after() keep, and this query is "
+            "not in the order of time: give order_by() with the time field, or fix the key fields before it.",
             field=at.of.name,
         )
     return query.order_by(at)

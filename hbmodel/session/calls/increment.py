@@ -144,9 +144,8 @@ class CounterCell:
             ) from error
         if in_range(undone + amount):  # the increment that should undo the first one has not wrapped back
             raise self._wrapped(
-                "An increment took a counter beyond 64 bits, and was undone. Another program changed the counter "
-                "in between, so it may "
-                "have wrapped: read it, and correct it."
+                "An increment took a counter beyond 64 bits, and was undone. Another program changed the counter in "
+                "between, so it may have wrapped: read it, and correct it."
             )
         raise self._refused()
 

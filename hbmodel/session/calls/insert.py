@@ -250,9 +250,8 @@ class Attempt(Generic[T]):
         if deleted.error is None:
             raise violation
         raise PartialWrite(
-            "The row was put while a unique index was built, and has been written since. Another row (`owner` of "
-            "the failure) holds one of "
-            "its values: change one of the two.",
+            "The row was put while a unique index was built, and has been written since. Another row (`owner` of the "
+            "failure) holds one of its values: change one of the two.",
             applied=[outcome],
             pending=[],
             failures=[Outcome("failed", row, error=violation)],
@@ -326,9 +325,7 @@ def _need_check_and_mutate(store: Store, schema: TableSchema) -> None:
     if not store.capabilities.check_and_mutate:
         raise CapabilityError(
             "insert(), put() and prepend() need a store with check-and-mutate: embedded, or HBase through its Thrift2 "
-            "gateway. The Thrift1 "
-            "gateway supports them, without a TTL, only for models without indexes and without a version that have "
-            "a single column, which "
-            'is never empty, or a flag: @hb.model(exists=hb.flag("e")).',
+            "gateway. The Thrift1 gateway supports them, without a TTL, only for models without indexes and without a "
+            'version that have a single column, which is never empty, or a flag: @hb.model(exists=hb.flag("e")).',
             table=schema.table,
         )

@@ -72,12 +72,10 @@ def _bound(bind: Callable[[TableSchema], Binding], schema: TableSchema, move: Mo
             raise
         state = (
             "The object is under its new key, but the table was changed before the move ended. If it cannot be "
-            "written, call rekey() again "
-            "with a model that fits."
+            "written, call rekey() again with a model that fits."
             if progress.moved is not None
-            else "The move stopped partway, because the table was changed and the model can no longer write it. "
-            "The object is under its "
-            "old key, and perhaps under the new one too: call rekey() again with a model that fits."
+            else "The move stopped partway, because the table was changed and the model can no longer write it. The "
+            "object is under its old key, and perhaps under the new one too: call rekey() again with a model that fits."
         )
         applied = [] if progress.moved is None else [progress.moved.outcome]
         raise PartialWrite(
@@ -116,9 +114,8 @@ def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any
     one_row = wide is not None and wide.form.cut(old)[0] == wide.form.cut(new)[0]
     if wide is not None and wide.qualifiers.raw and not one_row:
         raise CapabilityError(
-            "An object that is a single cell can be moved only within its row, because it has no room for the mark "
-            "of a move: add it "
-            "under the new key, and delete the old one.",
+            "An object that is a single cell can be moved only within its row, because it has no room for the mark of "
+            "a move: add it under the new key, and delete the old one.",
             table=schema.table,
         )
     stored = {name: schema.by_name[name].read_back(value) for name, value in changes.items()}

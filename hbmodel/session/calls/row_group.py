@@ -97,8 +97,7 @@ class RowGroup:
         if not isinstance(schema.layout, ObjectKeyLayout) or not schema.versioned:
             raise SessionError(
                 "A group needs a row that objects share and that has a version: declare key fields with "
-                "in_qualifier=True, or a kind, and "
-                "a field such as version: hb.Column[int] = hb.version().",
+                "in_qualifier=True, or a kind, and a field such as version: hb.Column[int] = hb.version().",
                 table=schema.table,
                 model=model.__qualname__,
             )

@@ -134,9 +134,8 @@ class Batch:
         if self.schema.versioned or error is None or isinstance(error, RowNotFound | UnknownOutcome):
             return outcome
         unknown = UnknownOutcome(
-            "The indexes of the table changed during the write, and the new ones refuse it. It may have been "
-            "carried out before: read the "
-            "row.",
+            "The indexes of the table changed during the write, and the new ones refuse it. It may have been carried "
+            "out before: read the row.",
             table=self.schema.table,
             key=outcome.key,
             reason=str(error),

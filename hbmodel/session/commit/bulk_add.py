@@ -73,10 +73,13 @@ class BulkAdd:
         return self._read
 
     def _encoded(self, objs: Iterable[Any]) -> Iterator[Pending]:
+        model: type[Any] | None = None
         for obj in objs:
             try:
-                schema = schema_of_object(obj)
-                write = put_object(schema, obj, milliseconds(schema, self._ttl))
+                if type(obj) is not model:
+                    model, schema = None, schema_of_object(obj)
+                    ttl, model = milliseconds(schema, self._ttl), type(obj)
+                write = put_object(schema, obj, ttl)
             except HbmodelError as error:
                 raise type(error)(
                     error.message, **{**error.details, "position": self._read, "written": self._certain}
@@ -140,4 +143,5 @@ def _identity(call: Pending) -> Any:
 def _bytes(call: Pending) -> int:
     (write,) = call.writes
     assert isinstance(write, PutObject)
-    return sum(len(write.row) + len(column) + len(value) for column, value in write.cells.items())
+    cells = write.cells
+    return len(write.row) * len(cells) + sum(map(len, cells)) + sum(map(len, cells.values()))

@@ -52,9 +52,8 @@ class MigrationRouting:
         phase = phase_of(schema, name)
         if phase is None or phase.writes is None or not (schema.immutable or schema.versioned or phase.name == DONE):
             raise SchemaMismatch(
-                "The objects are not in the table of this model yet, and no program can use them until they are: "
-                "move them with "
-                "hb.migration.migrate(..., offline=True).",
+                "The objects are not in the table of this model yet, and no program can use them until they are: move "
+                "them with hb.migration.migrate(..., offline=True).",
                 table=schema.table,
                 replaces=schema.replaces.table,
                 phase=name,

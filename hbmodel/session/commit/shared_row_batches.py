@@ -21,29 +21,25 @@ from hbmodel.store.row_changes import NOT_ATOMIC, cell_bytes, check_row_size
 Call = tuple[Pending, RowWrite]
 
 _TWICE = (
-    "These two calls for an object of a wide row cannot be combined into one write, and a commit writes the row "
-    "only once: commit between "
-    "them, or open the session with atomic_rows=False."
+    "These two calls for an object of a wide row cannot be combined into one write, and a commit writes the row only "
+    "once: commit between them, or open the session with atomic_rows=False."
 )
 
 _ONE_CONDITION = (
-    "Updates of objects of one row are written in one mutation, which can check only one object, and none through "
-    "the Thrift1 gateway: "
-    'declare @hb.model(exists=hb.flag("e")) or a version, commit the updates separately, or open the session with '
-    "atomic_rows=False."
+    "Updates of objects of one row are written in one mutation, which can check only one object, and none through the "
+    'Thrift1 gateway: declare @hb.model(exists=hb.flag("e")) or a version, commit the updates separately, or open the '
+    "session with atomic_rows=False."
 )
 
 _VERSIONS = (
-    "Objects of versioned and unversioned models cannot be written to one row atomically: commit them separately, "
-    "or open the session "
-    "with atomic_rows=False."
+    "Objects of versioned and unversioned models cannot be written to one row atomically: commit them separately, or "
+    "open the session with atomic_rows=False."
 )
 
 _ALONE = (
-    "An object of a versioned model without shared rows has a version of its own, and objects that share the row "
-    "have another one. HBase "
-    "checks one of them in a mutation: give the model a kind, commit separately, or open the session with "
-    "atomic_rows=False."
+    "An object of a versioned model without shared rows has a version of its own, and objects that share the row have "
+    "another one. HBase checks one of them in a mutation: give the model a kind, commit separately, or open the "
+    "session with atomic_rows=False."
 )
 
 

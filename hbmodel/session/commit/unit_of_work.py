@@ -496,9 +496,8 @@ _STOPPED = (
 
 _IN_DOUBT = (
     "The commit stopped partway: the objects in `applied` are written, and some of those in `pending` may be. Read "
-    "them, then call "
-    "discard(), or commit(resend=True) to write all of them: that overwrites what other programs have written to "
-    "them since."
+    "them, then call discard(), or commit(resend=True) to write all of them: that overwrites what other programs have "
+    "written to them since."
 )
 
 _UNKNOWN = (

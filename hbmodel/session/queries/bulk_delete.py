@@ -73,8 +73,7 @@ class BulkDelete:
                     raise
                 raise PartialWrite(
                     "The delete stopped: `deleted` is the number of objects known to be deleted. Call the same "
-                    "delete() again for the "
-                    "rest.",
+                    "delete() again for the rest.",
                     **{
                         "table": schema.table,
                         "reason": reason_of(error),

@@ -112,9 +112,8 @@ class TwoTableQueries:
         self.moves.check_changes(terms.schema, "delete()")
         if self._alone(terms) is None:
             raise CapabilityError(
-                "query.delete() is not possible while objects move between tables: delete the objects one by one, "
-                "or wait until the "
-                "migration is over.",
+                "query.delete() is not possible while objects move between tables: delete the objects one by one, or "
+                "wait until the migration is over.",
                 table=terms.schema.table,
                 phase=self.moves.phase(terms.schema).name,
             )
@@ -257,8 +256,7 @@ class TwoTableQueries:
         if terms.row_bounds:
             raise CapabilityError(
                 "before() and after() are not possible while objects move to a table with another order: compare "
-                "fields, or wait until the "
-                "migration is over.",
+                "fields, or wait until the migration is over.",
                 table=terms.schema.table,
                 replaces=replaced.table,
             )

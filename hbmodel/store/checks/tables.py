@@ -39,8 +39,7 @@ def check_table_name(table: str) -> None:
     if not is_table_name(table):
         raise InvalidRequest(
             "A table name must consist of letters, digits, '_', '-' and '.', and must not begin with '-' or '.'; a "
-            "namespace may precede "
-            "it.",
+            "namespace may precede it.",
             table=table,
         )
 

@@ -364,9 +364,8 @@ def _check_format(connection: sqlite3.Connection, path: str) -> None:
     version = _pragma(connection, "user_version")
     if version != FORMAT_VERSION:
         raise StoreError(
-            "The embedded store's file has a format that this version of hbmodel does not read: use the version "
-            "that wrote it, or name "
-            "another path.",
+            "The embedded store's file has a format that this version of hbmodel does not read: use the version that "
+            "wrote it, or name another path.",
             path=path,
             format=version,
             expected=FORMAT_VERSION,

@@ -179,9 +179,8 @@ class Thrift1Store(GatewayStore):
     ) -> Request:
         if split_keys or any(family.configuration or family.block_size is not None for family in families):
             raise CapabilityError(
-                "The Thrift1 gateway cannot create a table with split keys, block sizes or family configuration; "
-                "run this line in `hbase "
-                "shell`, or use an hbase+thrift2: store.",
+                "The Thrift1 gateway cannot create a table with split keys, block sizes or family configuration; run "
+                "this line in `hbase shell`, or use an hbase+thrift2: store.",
                 table=table,
                 shell=create_line(name, families, split_keys),
             )

@@ -74,9 +74,8 @@ class RowWidths:
         if (cells > self._many_cells or size > self._many_bytes) and (table, row) not in self._known:
             self._known.add((table, row))
             logger.warning(
-                "One read returned %d cells, %d MiB, of one row of table %s: HBase cannot split a row across "
-                "regions. Choose the fields "
-                "of the row key so that rows stay smaller, or give times a row_span=.",
+                "One read returned %d cells, %d MiB, of one row of table %s: HBase cannot split a row across regions. "
+                "Choose the fields of the row key so that rows stay smaller, or give times a row_span=.",
                 cells,
                 size >> 20,
                 table,

@@ -381,15 +381,14 @@ def _check_creatable(store: Store, tables: Sequence[DeclaredTable], namespaces: 
         # If the user creates the primary table in the shell, its indexes will be treated as new indexes of a table with
         # rows.
         message = (
-            "This store cannot create the tables as declared. Create them through a Thrift2 gateway "
-            "(hbase+thrift2:). The lines for "
-            "`hbase shell` alone are not enough: the indexes would then be registered as absent, with no entries."
+            "This store cannot create the tables as declared. Create them through a Thrift2 gateway (hbase+thrift2:). "
+            "The lines for `hbase shell` alone are not enough: the indexes would then be registered as absent, with no "
+            "entries."
         )
     else:
         message = (
-            "This store cannot create everything as declared: run the lines in `hbase shell`, then repeat the "
-            "call, or use an "
-            "hbase+thrift2: store."
+            "This store cannot create everything as declared: run the lines in `hbase shell`, then repeat the call, or "
+            "use an hbase+thrift2: store."
         )
     tables_beyond = [table.name for table in beyond] or None
     raise CapabilityError(message, tables=tables_beyond, namespaces=list(namespaces) or None, shell="\n".join(lines))

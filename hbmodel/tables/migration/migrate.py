@@ -116,9 +116,9 @@ def migrate(
             )
     elif not schema.immutable and not offline:
         raise CapabilityError(
-            "Objects that change can be moved only while no program writes them: a change made after the copy "
-            "would be lost. Declare the "
-            "models immutable=True, or use a maintenance window: hb.migration.migrate(..., offline=True).",
+            "Objects that change can be moved only while no program writes them: a change made after the copy would be "
+            "lost. Declare the models immutable=True, or use a maintenance window: hb.migration.migrate(..., "
+            "offline=True).",
             table=schema.table,
         )
     return Migration(

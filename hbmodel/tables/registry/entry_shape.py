@@ -20,9 +20,8 @@ ENTRY = (
 """The message of the error for an entry that cannot be read."""
 
 _WORK = (
-    "The registry cannot say how far the work on a table has come: another version of hbmodel may be doing it. If "
-    "none does, delete the "
-    "row `key` of the registry table, and the work begins again."
+    "The registry cannot say how far the work on a table has come: another version of hbmodel may be doing it. If none "
+    "does, delete the row `key` of the registry table, and the work begins again."
 )
 
 

@@ -238,10 +238,9 @@ class Binding:
         self.check_registered()
         if self.unknown:
             raise IndexUnavailable(
-                "The table has a live index that the model does not declare: the model may read, but its writes "
-                "would not update the "
-                "index. Declare the index, or drop it with hb.alter(..., drop=True), hb.indexes.drop_index() or "
-                "`hbmodel index drop`.",
+                "The table has a live index that the model does not declare: the model may read, but its writes would "
+                "not update the index. Declare the index, or drop it with hb.alter(..., drop=True), "
+                "hb.indexes.drop_index() or `hbmodel index drop`.",
                 table=self.schema.table,
                 index=self.unknown[0],
             )

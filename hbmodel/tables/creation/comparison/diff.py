@@ -43,9 +43,8 @@ from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
 _UNMAPPED = "no field maps it: reads ignore it, and deleting the object deletes it too"
 _LACKING = (
-    "the column is required, and reading a row that lacks it raises IncompleteRow: give the column a default, and "
-    "fill the rows before you "
-    "make it required"
+    "the column is required, and reading a row that lacks it raises IncompleteRow: give the column a default, and fill "
+    "the rows before you make it required"
 )
 _UNREADABLE = (
     "the column is new and required, so programs with this model could not read these rows: give it a default, "

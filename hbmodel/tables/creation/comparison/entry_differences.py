@@ -47,13 +47,11 @@ _NULLABLE = (
 )
 _NEW_MEMBER = (
     "programs whose enumeration lacks it cannot read rows that hold it, nor pages or scans with such rows "
-    "(DecodingError): "
-    "deploy it to all programs before one of them writes it"
+    "(DecodingError): deploy it to all programs before one of them writes it"
 )
 _OLD_MEMBER = (
     "this model cannot read rows that hold it (DecodingError): keep the member until no row holds it, then "
-    "hb.alter(..., drop=True) "
-    "removes it from the registry"
+    "hb.alter(..., drop=True) removes it from the registry"
 )
 _REPLACES = (
     "a new column: reads do not find the values that this field has in a column with another codec, which the model "
