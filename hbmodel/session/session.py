@@ -221,8 +221,12 @@ class Session:
         return self._guard.closed
 
     def _planning_binding(self, schema: TableSchema) -> Binding:
-        with self._guard:
+        guard = self._guard
+        guard.enter()
+        try:
             return self._bind(schema)
+        finally:
+            guard.leave()
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

@@ -150,8 +150,6 @@ class Query(Generic[R_co]):
                 raise QueryError(
                     "where() takes predicates such as Model.field == value.", found=type(predicate).__name__
                 )
-            for name in predicate.names():
-                schema.field(name)
             check_own(schema, predicate)
         return self._of(self.terms.with_conditions(predicates))
 

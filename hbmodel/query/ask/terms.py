@@ -54,7 +54,9 @@ class QueryTerms:
 
     def with_conditions(self, predicates: Iterable[Predicate]) -> QueryTerms:
         """The terms with these conditions as well."""
-        parts = [*conjuncts(self.predicate), *(part for predicate in predicates for part in conjuncts(predicate))]
+        parts = [*conjuncts(self.predicate)]
+        for predicate in predicates:
+            parts += conjuncts(predicate)
         return evolve(self, predicate=And(tuple(parts)) if parts else None)
 
     def __str__(self) -> str:

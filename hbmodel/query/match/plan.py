@@ -249,7 +249,7 @@ class Plan:
         """
         terms, path = self.terms, self.path
         predicate = None if terms.predicate is None else terms.predicate.canonical()
-        order = tuple((part.field.name, part.desc) for part in terms.ordering)
+        order = tuple([(part.field.name, part.desc) for part in terms.ordering])
         read = (terms.schema.table, terms.schema.family, path.table, path.layout.spec_text)
         partition = (*(() if terms.partition is None else (terms.partition.ranges,)), *self.bounds)
         time = () if terms.moment is None else ("as of", before(terms.moment))
@@ -260,8 +260,10 @@ class Plan:
         """Whether the key ranges enforce every condition. In this case they contain only items, rows that are not
         objects, and stale entries.
         """
-        settled = self.match.consumed if self.path.index is not None else ()
-        return all(any(p is done for done in settled) for p in self.residual)
+        if self.path.index is None:
+            return not self.residual
+        settled = set(map(id, self.match.consumed))
+        return settled.issuperset(map(id, self.residual))
 
     @property
     def limited(self) -> bool:

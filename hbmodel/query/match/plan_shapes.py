@@ -1,5 +1,5 @@
-"""The part of a plan that depends only on a query's shape, so that a query that differs from an earlier one only in its
-values needs no new choice of a path.
+"""The parts of a plan that depend only on a query's shape, so that a query that differs from an earlier one only in its
+values is planned by filling in the values.
 
 Ecto also caches prepared queries by their form without the values (`Ecto.Query.Planner`).
 """
@@ -12,14 +12,32 @@ from attrs import frozen
 
 from hbmodel.mapping.index_kinds.part import Condition
 from hbmodel.mapping.predicates import Comparison, In, Not, Predicate, StartsWith
+from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import Index
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.match.key_conditions import KeyConditions, bounds_of
+from hbmodel.query.match.key_ranges import located
 from hbmodel.query.match.merged_order import Direction
-from hbmodel.query.match.plan import Path
+from hbmodel.query.match.plan import Bucket, Path, Plan
+from hbmodel.store.filters import Filter
 
 _ROLES = {"=": "=", "!=": "!=", ">": "low", ">=": "low", "<": "high", "<=": "high"}
 _FIXING = {"=", "none"}
+
+
+@frozen(eq=False)
+class Scanning:
+    """The attributes of a `Plan` that are the same for all queries of a shape, if their rows are scanned.
+
+    Attributes:
+        filter: the server's filter, which depends on no value.
+        located: whether the fixed fields determine the salt bucket.
+    """
+
+    reader: RowDecoder
+    filter: Filter | None
+    backwards: bool
+    located: bool
 
 
 @frozen(eq=False)
@@ -32,7 +50,9 @@ class PlanShape:
         fixed: for each fixed leading field of the path, the condition that fixes it to one value.
         bounding: the conditions on the field after the fixed ones.
         consumed: the conditions that need no further test.
+        left: the other conditions.
         narrowed: as in `KeyConditions`.
+        scanning: the rest of the plan; None if it depends on values, or if rows are read by get.
     """
 
     path: Path
@@ -40,7 +60,9 @@ class PlanShape:
     fixed: Sequence[int]
     bounding: Sequence[int]
     consumed: Sequence[int]
+    left: Sequence[int]
     narrowed: bool
+    scanning: Scanning | None
 
     def match(self, parts: Sequence[Predicate]) -> KeyConditions:
         """How the conditions of a query of this shape match the path's key.
@@ -62,6 +84,39 @@ class PlanShape:
             [Condition(part, part) for part in parts],
             [parts[n] for n in self.consumed],
             narrowed=self.narrowed,
+        )
+
+    def scan(self, terms: QueryTerms, parts: Sequence[Predicate], matched: KeyConditions) -> Plan | None:
+        """The plan of a query of this shape. None if only a part of it is known, so that the plan must be built.
+
+        Args:
+            parts: the conjuncts of the query.
+            matched: the result of `match`.
+        """
+        known, path = self.scanning, self.path
+        if known is None:
+            return None
+        salt, packed = path.salt, [values[0] for values in matched.parts]
+        keys = path.layout.range_of(packed, matched.bounds)
+        buckets: list[Bucket]
+        if keys.empty:
+            buckets = []
+        elif not salt.width:
+            buckets = [Bucket(b"", [keys])]
+        else:
+            numbers = (salt.bucket_of(packed),) if known.located else range(salt.buckets)
+            buckets = [Bucket(salt.prefixes[number], [salt.range_in(number, keys)]) for number in numbers]
+        return Plan(
+            terms=terms,
+            path=path,
+            buckets=buckets,
+            backwards=known.backwards,
+            reader=known.reader,
+            filter=known.filter,
+            residual=parts if path.index is not None else [parts[n] for n in self.left],
+            rows=None,
+            match=matched,
+            asked=buckets,
         )
 
 
@@ -91,23 +146,32 @@ def shape_key(
     return (
         "plan shape",
         conditions,
-        tuple((part.field.name, part.desc) for part in terms.ordering),
+        tuple([(part.field.name, part.desc) for part in terms.ordering]),
+        terms.backwards,
         terms.limit is None,
+        None if terms.selection is None else tuple([field.name for field in terms.selection]),
+        terms.on_unreadable is None,
         terms.full_scan,
         terms.index_name,
         path_name,
         indexed,
         adopting,
-        tuple((index.name, index.table, index.maintained_by_all, index.schema_complete) for index in readable),
+        tuple([(index.name, index.table, index.maintained_by_all, index.schema_complete) for index in readable]),
     )
 
 
-def shape_of(path: Path, way: Direction, matched: KeyConditions, parts: Sequence[Predicate]) -> PlanShape | None:
-    """The shape of a query whose path has been chosen; None if the plan depends on more than the query's shape.
+def shape_of(
+    built: Plan, way: Direction, matched: KeyConditions, parts: Sequence[Predicate], depends: bool
+) -> PlanShape | None:
+    """The shape of a query that has been planned; None if the choice of the path depends on more than the query's
+    shape.
 
     Args:
+        matched: the match with the key of the plan's path.
         parts: the conjuncts of the query.
+        depends: whether the plan's filter or its columns depend on values.
     """
+    path = built.path
     names = path.layout.names
     if matched.pieces is not None or way.merged or any(len(values) != 1 for values in matched.parts):
         return None
@@ -121,13 +185,19 @@ def shape_of(path: Path, way: Direction, matched: KeyConditions, parts: Sequence
     own = not by_field.keys() >= {*names[:depth]} or (matched.bounds is not None and not bounding)
     if own or not places.keys() >= {id(part) for part in matched.consumed}:
         return None
+    consumed = [places[id(part)] for part in matched.consumed]
+    scanning = None
+    if built.rows is None and not depends:
+        scanning = Scanning(built.reader, built.filter, built.backwards, located(path, names[:depth]))
     return PlanShape(
         path=path,
         way=way,
         fixed=[by_field[name][0] for name in names[:depth]],
         bounding=bounding,
-        consumed=[places[id(part)] for part in matched.consumed],
+        consumed=consumed,
+        left=[n for n in range(len(parts)) if n not in consumed],
         narrowed=matched.narrowed,
+        scanning=scanning,
     )
 
 
@@ -158,7 +228,7 @@ def _conditions_key(parts: Sequence[Predicate]) -> Hashable | None:
             return None
         own.add(role)
         key.append((field.name, part.operator if isinstance(part, Comparison) else role))
-    if any(len(own) > 1 and not _FIXING.isdisjoint(own) for own in roles.values()):
+    if len(roles) < len(parts) and any(len(own) > 1 and not _FIXING.isdisjoint(own) for own in roles.values()):
         return None
     return tuple(key)
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from attrs import evolve
 
 from hbmodel.encoding.key_layout import KeyLayout
+from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.errors import FullScanRefused, IndexUnavailable, OrderNotAvailable, QueryError, UnknownIndex
 from hbmodel.mapping.predicates import Predicate, conjuncts
 from hbmodel.mapping.rows.mapper import RowDecoder
@@ -77,7 +78,9 @@ def plan(
         known: PlanShape | None = schema.compiled.get(key)
         if known is not None:
             with suppress(QueryError):  # the bytes of the key cannot express the bounds of this query's values
-                return _build(terms, known.path, known.match(parts), known.way, indexed, adopting)
+                known_match = known.match(parts)
+                scan = known.scan(terms, parts, known_match)
+                return _build(terms, known.path, known_match, known.way, indexed, adopting) if scan is None else scan
     wanted = terms.index_name if path_name is None else path_name
     paths = paths_of(schema, readable)
     if wanted is not None:
@@ -126,7 +129,7 @@ def plan(
     # chosen
     bounded = not any(candidate.unordered for _, _, candidate, _ in candidates)
     if key is not None and bounded and built.buckets:
-        shape = shape_of(path, way, path_match, parts)
+        shape = shape_of(built, way, path_match, parts, _depends(built))
         if shape is not None:
             schema.keep(key, shape)
     return built
@@ -361,14 +364,13 @@ def _build(
         fixed = zip(matched.fixed(path.layout), matched.parts, strict=True)
         read = evolve(matched, parts=[values[:1] if name in each else values for name, values in fixed])
     buckets, rows = buckets_and_rows(schema, path, read, columns, backwards, order)
-    # Under a random salt, only the newest of several rows with the same key counts, so the server must not drop rows
-    # because of their values.
-    by_key = [p for p in residual if all(field.is_key for field in p.fields())]
-    pushed = by_key if path.salt.random else residual
-    if path.index is not None:
-        pushed = [c.on_entry for c in matched.conditions if any(c.asked is p for p in residual)]
     server = server_filter(
-        schema, path.layout, pushed, on_index=path.index is not None, indexed=indexed, adopting=adopting
+        schema,
+        path.layout,
+        _pushed(path, matched, residual),
+        on_index=path.index is not None,
+        indexed=indexed,
+        adopting=adopting,
     )
     if server is None and path.index is None and not path.salt.random and terms.on_unreadable is None:
         server = keys_filter(reader)
@@ -389,3 +391,23 @@ def _build(
         order=order,
     )
     return within_bounds(built, way.backwards)
+
+
+def _pushed(path: Path, matched: KeyConditions, residual: Sequence[Predicate]) -> Sequence[Predicate]:
+    """The conditions that the server may test while it scans a path."""
+    if path.index is not None:
+        return [c.on_entry for c in matched.conditions if any(c.asked is p for p in residual)]
+    # Under a random salt, only the newest of several rows with the same key counts, so the server must not drop rows
+    # because of their values.
+    return [p for p in residual if all(field.is_key for field in p.fields())] if path.salt.random else residual
+
+
+def _depends(built: Plan) -> bool:
+    """Whether the server's filter, or the columns that are read in each row, depend on the values in a query's
+    conditions.
+    """
+    schema, matched = built.terms.schema, built.match
+    consumed = set(map(id, matched.consumed))
+    residual = [p for p in conjuncts(built.terms.predicate) if id(p) not in consumed]
+    columns = isinstance(schema.layout, ObjectKeyLayout) and len(matched.parts) < schema.layout.rows
+    return bool(_pushed(built.path, matched, residual)) or (built.path.index is None and columns)

@@ -153,7 +153,7 @@ class PlanExecutor:
             yield size
             size = min(GET_CHUNK, 2 * size)
 
-    @property
+    @cached_property
     def scans_exactly(self) -> bool:
         """Whether the key ranges contain only items, rows that are not objects, and entries that are not current."""
         return self.plan.settled and not self.plan.path.salt.random
@@ -456,7 +456,8 @@ def page_of(plan: Plan, window: PageWindow, taken: Sequence[Found], seal: Seal |
     def token(position: bytes | None, passed: int | None, backwards: bool) -> str:
         return encode_token(Token(plan.digest, plan.path.name, position, passed, backwards), seal)
 
-    return window.page(taken, lambda one: make(one[1]), token)
+    made = [(position, make(values)) for position, values in taken[: window.take]]
+    return window.page([*made, *taken[window.take :]], itemgetter(1), token)
 
 
 def read_token(

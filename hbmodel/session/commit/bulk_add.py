@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from hbmodel.errors import HbmodelError, PartialWrite, SessionError
-from hbmodel.mapping.schema import schema_of_object
+from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import PutObject, put_object
 from hbmodel.session.commit.batches import Pending
@@ -73,19 +73,20 @@ class BulkAdd:
         return self._read
 
     def _encoded(self, objs: Iterable[Any]) -> Iterator[Pending]:
-        model: type[Any] | None = None
+        schema: TableSchema | None = None
+        lifetime: int | None = None
         for obj in objs:
             try:
-                if type(obj) is not model:
-                    model, schema = None, schema_of_object(obj)
-                    ttl, model = milliseconds(schema, self._ttl), type(obj)
-                write = put_object(schema, obj, ttl)
+                own = schema_of_object(obj)
+                if own is not schema:
+                    lifetime, schema = milliseconds(own, self._ttl), own
+                write = put_object(own, obj, lifetime)
             except HbmodelError as error:
                 raise type(error)(
                     error.message, **{**error.details, "position": self._read, "written": self._certain}
                 ) from None
             self._read += 1
-            yield Pending(schema, obj, [write], copy=obj)
+            yield Pending(own, obj, [write], copy=obj)
 
     def _windows(self, objs: Iterable[Any]) -> Iterator[tuple[Pending, bool]]:
         """Yields the calls in the order in which they are written, each with a flag that is True for the last call of a

@@ -210,7 +210,7 @@ class QueryRunner:
         """Reads the items that a query skips, without the cells that are needed only for the result. None if there are
         only a few such items, or if this would save nothing.
         """
-        if not skips_by_keys(query_plan, self._sizes.skipped):
+        if not terms.offset or not skips_by_keys(query_plan, self._sizes.skipped):
             return None
         keys = evolve(terms, selection=(), loading=())
         position, left = None, terms.offset
