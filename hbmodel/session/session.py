@@ -36,7 +36,7 @@ from hbmodel.session.calls.rekey import rekey
 from hbmodel.session.calls.row_group import RowGroup
 from hbmodel.session.calls.update import update_call, update_key_call
 from hbmodel.session.commit.batches import Pending
-from hbmodel.session.commit.bulk_add import DEFAULT_BATCH, BulkAdd, Progress
+from hbmodel.session.commit.bulk_add import DEFAULT_BATCH, BulkAdd, OnRefused, Progress
 from hbmodel.session.commit.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
 from hbmodel.session.commit.migration_routing import MigrationRouting
 from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
@@ -634,27 +634,32 @@ class Session:
         shuffle: int = 0,
         progress: Progress | None = None,
         ttl: timedelta | None = None,
+        on_refused: OnRefused | None = None,
     ) -> int:
         """Writes many objects immediately, in bounded memory, independently of the pending writes. Returns the number
-        of objects that `objs` contained.
+        of objects that were written.
 
         Args:
             objs: objects of one or several models. If several objects have the same key, the last one wins.
             batch_size: the maximum number of objects per batch. The size of batches in bytes is also limited.
             shuffle: shuffles the objects within windows of this size, so that sorted input does not load one region
                 after another.
-            progress: called with the number of objects written so far, after each batch.
+            progress: called after each batch with the number of objects, counted from the start, that are written or
+                refused.
             ttl: as for `add`.
+            on_refused: a function that receives each refused object and its error. An object is refused if it cannot be
+                stored, or if its row cannot be written, for example because another row has the same unique value. All
+                other objects are written. Without a function, the first such error ends the load. An exception from the
+                function ends the load as well.
 
         Raises:
             PartialWrite: the store failed; `position` is the number of objects, counted from the start, that are
-                certainly written.
+                certainly written or refused.
             EncodingError: an object cannot be stored. `position` is its place in the input, counted from 0, and
                 `written` is the number of objects, counted from the start, that are certainly written.
         """
-        return BulkAdd(self._work.apart(atomic_rows=False), batch_size, shuffle, progress, ttl).run(
-            objects_with_names(self._names, objs, batch_size)
-        )
+        load = BulkAdd(self._work.apart(atomic_rows=False), batch_size, shuffle, progress, ttl, on_refused)
+        return load.run(objects_with_names(self._names, objs, batch_size))
 
     @guarded
     def put_entries(self, obj: Any, map_column: MapExpression[K, V] | Mapping[K, V], entries: Mapping[K, V], /) -> None:

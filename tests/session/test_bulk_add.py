@@ -261,6 +261,107 @@ def test_an_error_of_the_input_passes_through() -> None:
         assert session.commit() == []
 
 
+@hb.model(table="loaded_accounts", family="d")
+class Account:
+    name: hb.Key[str] = hb.key()
+    mail: hb.Column[str] = hb.column("m")
+    age: hb.Column[int] = hb.column("a", hb.Int32)
+    version: hb.Column[int] = hb.version()
+    by_mail = hb.index("mail", unique=True)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=40),
+    st.integers(1, 9),
+    st.integers(0, 12),
+)
+def test_refused_objects_are_left_out_and_told(drawn: list[tuple[int, bool]], batch_size: int, shuffle: int) -> None:
+    """Objects that cannot be stored, among others with the same keys."""
+    objs = [Sample(station="s", label=str(n), level=at if fits else 2**40) for at, (n, fits) in enumerate(drawn)]
+    refused: list[tuple[Sample, Any]] = []
+    told: list[int] = []
+    with fresh(Sample) as store:
+        written = hb.Session(store).bulk_add(
+            objs,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            progress=told.append,
+            on_refused=lambda obj, error: refused.append((obj, error)),
+        )
+        left = {obj.label: obj.level for obj in hb.Session(store).query(Sample).allow_full_scan()}
+    fitting = [obj for obj in objs if obj.level < 2**40]
+    assert written == len(fitting)
+    assert left == {obj.label: obj.level for obj in fitting}
+    assert [obj for obj, _ in refused] == [obj for obj in objs if obj.level == 2**40]
+    assert all(objs[error.position] is obj and error.field == "level" for obj, error in refused)
+    assert told == sorted(told)
+    assert not fitting or told[-1] <= len(objs)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 10])
+def test_rows_that_the_store_refuses_are_left_out_and_told(batch_size: int) -> None:
+    refused: dict[str, Exception] = {}
+    accounts = [Account(name=f"n{n}", mail=f"m{n}", age=n if n != 4 else 2**40) for n in range(10)]
+    with fresh(Account) as store:
+        session = hb.Session(store)
+        session.bulk_add([Account(name="old", mail="m2", age=1)])
+        written = session.bulk_add(
+            accounts, batch_size=batch_size, on_refused=lambda obj, error: refused.setdefault(obj.name, error)
+        )
+        left = {f"n{n}" for n in range(10)} - refused.keys()
+        assert {each.name for each in session.query(Account).allow_full_scan()} == {"old", *left}
+        assert [each.name for each in session.query(Account).where(Account.mail == "m2")] == ["old"]
+    assert written == len(left)
+    assert {name: type(error) for name, error in refused.items()} == {
+        "n2": hb.UniqueViolation,
+        "n4": hb.EncodingError,
+    }
+
+
+def test_all_of_a_batch_may_be_refused() -> None:
+    refused: list[Account] = []
+    accounts = [Account(name=f"n{n}", mail=f"m{n}", age=n) for n in range(6)]
+    with fresh(Account) as store:
+        session = hb.Session(store)
+        session.bulk_add(Account(name=f"old {n}", mail=f"m{n}", age=1) for n in range(3))
+        assert session.bulk_add(accounts, batch_size=3, on_refused=lambda obj, error: refused.append(obj)) == 3
+    assert refused == accounts[:3]
+
+
+def test_a_failure_of_the_store_ends_a_load_that_leaves_refused_objects_out() -> None:
+    refused: list[Account] = []
+    with fresh(Account) as inner:
+        hb.Session(inner).bulk_add([Account(name="old", mail="m1", age=1)])
+        accounts = [Account(name=f"n{n}", mail=f"m{n}", age=n) for n in range(10)]
+        with pytest.raises(hb.PartialWrite) as caught:
+            hb.Session(FaultyStore(inner, at=12)).bulk_add(
+                accounts, batch_size=2, on_refused=lambda obj, error: refused.append(obj)
+            )
+        assert refused == [accounts[1]]
+        assert 2 <= (caught.value.position or 0) < 10
+        position = caught.value.position
+        assert {f"n{n}" for n in range(10) if n < (position or 0) and n != 1} <= {
+            each.name for each in hb.Session(inner).query(Account).allow_full_scan()
+        }
+
+
+def test_an_exception_of_the_function_ends_the_load() -> None:
+    def stop(obj: object, error: Exception) -> None:
+        raise ValueError("too many")
+
+    objs = [Sample(station="s", label=str(n), level=n if n != 25 else 2**40) for n in range(50)]
+    with fresh(Sample) as store:
+        with pytest.raises(ValueError, match="too many"):
+            hb.Session(store).bulk_add(objs, batch_size=10, on_refused=stop)
+        assert len(rows_of(store, "samples")) == 20
+        wrong: Any = "skip"
+        with pytest.raises(hb.SessionError, match="on_refused takes a function"):
+            hb.Session(store).bulk_add(objs, on_refused=wrong)
+        with pytest.raises(hb.DeclarationError):  # no object at all: a mistake of the program
+            hb.Session(store).bulk_add([objs[0], "no object"], on_refused=lambda obj, error: None)
+
+
 @pytest.mark.parametrize(
     "sizes", [{"batch_size": 0}, {"batch_size": 1.5}, {"shuffle": -1}, {"shuffle": True}, {"batch_size": "many"}]
 )

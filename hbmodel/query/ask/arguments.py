@@ -54,7 +54,6 @@ def field_of(part: object) -> Field:
 def check_field(schema: TableSchema, field: Field) -> None:
     """Raises `UnknownField` for a field of another model."""
     if schema.by_name.get(field.name) is not field:
-        schema.field(field.name)  # this error names the fields that the model has
         raise UnknownField(
             "The field belongs to another model: compare fields of the model that the call names.",
             table=schema.table,
@@ -70,4 +69,6 @@ def check_own(schema: TableSchema, predicate: Predicate) -> None:
             check_own(schema, part)
     else:
         field: Field = predicate.field  # type: ignore[attr-defined]
+        if field.name not in schema.by_name:
+            schema.field(field.name)  # this error names the fields that the model has
         check_field(schema, field)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 
-from hbmodel.errors import HbmodelError, PartialWrite, SessionError
+from hbmodel.errors import EncodingError, HbmodelError, KeyTooLong, PartialWrite, SessionError, UnknownOutcome
 from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import PutObject, put_object
@@ -21,6 +21,8 @@ BATCH_BYTES = 8 * 1024 * 1024
 """The maximum number of bytes of cells and keys in one batch. A larger object is put in a separate batch."""
 
 Progress = Callable[[int], object]
+OnRefused = Callable[[Any, HbmodelError], object]
+"""Receives an object that was not written, and the error that says why."""
 
 
 class BulkAdd:
@@ -33,7 +35,13 @@ class BulkAdd:
         shuffle: int,
         progress: Progress | None,
         ttl: timedelta | None = None,
+        on_refused: OnRefused | None = None,
     ) -> None:
+        if on_refused is not None and not callable(on_refused):
+            raise SessionError(
+                "on_refused takes a function that receives each refused object and its error.",
+                found=type(on_refused).__name__,
+            )
         rows, window = whole_number(batch_size), whole_number(shuffle)
         if rows is None or window is None or rows < 1 or window < 0:
             raise SessionError(
@@ -43,17 +51,24 @@ class BulkAdd:
             )
         self._work = work
         self._batch_size, self._shuffle, self._progress, self._ttl = rows, window, progress, ttl
+        self._on_refused, self._refused = on_refused, 0
         self._read = self._certain = 0
         self._begun = False  # whether any batch is written; `_certain` may still be 0 then, if objects are shuffled
 
     def run(self, objs: Iterable[Any]) -> int:
-        """Writes all objects and returns their number."""
+        """Writes all objects and returns the number of objects that were written."""
         for batch, position in self._batches(self._windows(objs)):
             for call in batch:
                 self._work.add(call)
             try:
                 self._work.commit()
             except HbmodelError as error:
+                if self._only_refusals(batch):
+                    for call in batch:
+                        if call.outcome is not None and call.outcome.error is not None:
+                            self._refuse(call.subject, call.outcome.error)
+                    self._wrote(position)
+                    continue
                 if not self._begun and not isinstance(error, PartialWrite):
                     raise  # nothing was sent, so the original error is raised
                 if isinstance(error, PartialWrite):
@@ -67,10 +82,26 @@ class BulkAdd:
                     "or those that follow.",
                     **{"applied": [], "failures": [], "reason": reason_of(error), **partial, "position": self._certain},
                 ) from error
-            self._begun, self._certain = True, position
-            if self._progress is not None:
-                self._progress(position)
-        return self._read
+            self._wrote(position)
+        return self._read - self._refused
+
+    def _wrote(self, position: int) -> None:
+        self._begun, self._certain = True, position
+        if self._progress is not None:
+            self._progress(position)
+
+    def _only_refusals(self, batch: list[Pending]) -> bool:
+        """Whether a commit that raised an error has carried out all calls that were not refused, and the refusals are
+        reported.
+        """
+        errors = [call.outcome.error for call in batch if call.outcome is not None and call.outcome.error is not None]
+        certain = bool(errors) and not any(isinstance(error, UnknownOutcome) for error in errors)
+        return self._on_refused is not None and certain and not self._work.stopped
+
+    def _refuse(self, obj: Any, error: HbmodelError) -> None:
+        assert self._on_refused is not None, "refusals are reported"
+        self._refused += 1
+        self._on_refused(obj, error)
 
     def _encoded(self, objs: Iterable[Any]) -> Iterator[Pending]:
         schema: TableSchema | None = None
@@ -82,9 +113,13 @@ class BulkAdd:
                     lifetime, schema = milliseconds(own, self._ttl), own
                 write = put_object(own, obj, lifetime)
             except HbmodelError as error:
-                raise type(error)(
-                    error.message, **{**error.details, "position": self._read, "written": self._certain}
-                ) from None
+                position = {"position": self._read, "written": self._certain}
+                refused = type(error)(error.message, **{**error.details, **position})
+                if self._on_refused is None or not isinstance(error, EncodingError | KeyTooLong):
+                    raise refused from None
+                self._read += 1
+                self._refuse(obj, refused)
+                continue
             self._read += 1
             yield Pending(own, obj, [write], copy=obj)
 
