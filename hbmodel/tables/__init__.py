@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hbmodel.tables.creation.region_check import RegionUse, check_regions
     from hbmodel.tables.creation.split_strategies import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
     from hbmodel.tables.forgotten import Forgotten, forget
-    from hbmodel.tables.writers import TableWriter, table_writers
+    from hbmodel.tables.writers import TableWriter, forget_writer, table_writers
 else:
     __getattr__, __dir__ = lazy(
         __name__,
@@ -30,7 +30,7 @@ else:
             "tables.creation.region_check": "RegionUse check_regions",
             "tables.creation.split_strategies": "AtKeys ByBucket FromSample Hexadecimal Uniform split_keys",
             "tables.forgotten": "Forgotten forget",
-            "tables.writers": "TableWriter table_writers",
+            "tables.writers": "TableWriter forget_writer table_writers",
         },
     )
 
@@ -55,6 +55,7 @@ __all__ = [
     "adopt",
     "check_regions",
     "forget",
+    "forget_writer",
     "infer",
     "split_keys",
     "table_writers",

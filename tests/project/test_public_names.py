@@ -260,6 +260,7 @@ TABLES = [
     "adopt",
     "check_regions",
     "forget",
+    "forget_writer",
     "infer",
     "split_keys",
     "table_writers",

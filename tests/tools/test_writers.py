@@ -14,8 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hbmodel as hb
+from hbmodel.protocol.writers_roll import NOTHING, RollLine, Writer
 from hbmodel.store import Put
-from hbmodel.tables.registry.registry_table import registry_row
+from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.roll_lines import LINE, line_key
 from hbmodel.tools.cli import main
 
 
@@ -62,6 +64,49 @@ def test_a_table_that_the_registry_does_not_know_is_an_error(url: str) -> None:
     result = run(url, "other")
     assert result.exit_code == 1
     assert "The registry does not know the table" in result.output
+
+
+def put_line(url: str, age: int) -> None:
+    """Puts the line of a program that was killed `age` ms ago, with a lease of an hour and calls of up to 10 hours."""
+    line = RollLine(1, "on", NOTHING, 3_600_000, 36_000_000, (), Writer("one", 7, "job.py"))
+    with hb.connect(url) as store:
+        stamp = Registry(store, "hbmodel").server_time() - age
+        key = line_key(registry_row(hb.schema.schema_of(Thing)), b"a" * 16)
+        store.put("hbmodel", [Put(key, {LINE: line.encode()}, stamp)])
+
+
+def test_a_program_that_was_killed_is_forgotten(url: str) -> None:
+    put_line(url, 3 * 3_600_000)
+    assert "line " + "61" * 16 in run(url, "cli_rolled").output
+    refused = run(url, "cli_rolled", "--forget", "one:7")
+    assert refused.exit_code == 1
+    assert "may still be carried out" in refused.output
+    assert "reason='for another " in refused.output
+    forgotten = run(url, "cli_rolled", "--forget", "one:7", "--longest-call", "10m")
+    assert forgotten.exit_code == 0
+    assert forgotten.output.startswith(
+        "no change waits for it any more: cli_rolled: job.py, process 7 on one: ended, seen "
+    )
+    told = json.loads(run(url, "cli_rolled", "--forget", "61" * 16, "--json").output)
+    assert (told["state"], told["line"], told["until"]) == ("ended", "61" * 16, None)
+
+
+def test_a_program_that_may_be_alive_is_forgotten_only_if_it_is_said_to_be_dead(url: str) -> None:
+    put_line(url, 3_000_000)
+    refused = run(url, "cli_rolled", "--forget", "one:7", "--longest-call", "10s")
+    assert refused.exit_code == 1
+    assert "may be alive" in refused.output
+    forgotten = run(url, "cli_rolled", "--forget", "one:7", "--longest-call", "10s", "--dead-for", "40m")
+    assert forgotten.exit_code == 0
+
+
+def test_a_line_to_forget_must_be_there(url: str) -> None:
+    refused = run(url, "cli_rolled", "--forget", "two:7")
+    assert refused.exit_code == 1
+    assert "Name one line" in refused.output
+    alone = run(url, "cli_rolled", "--dead-for", "1m")
+    assert alone.exit_code == 2
+    assert "--dead-for needs --forget." in alone.output
 
 
 @pytest.mark.hbase

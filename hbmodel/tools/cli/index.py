@@ -44,7 +44,7 @@ def index() -> None:
     """Add, check, repair and drop indexes of tables while programs read and write them."""
 
 
-def _seconds(_ctx: click.Context, parameter: click.Parameter, value: str | float | None) -> float | None:
+def seconds_of(_ctx: click.Context, parameter: click.Parameter, value: str | float | None) -> float | None:
     """A time such as 30s, 10m, 6h or 1d, in seconds; a bare number is seconds."""
     if value is None:
         return None
@@ -61,16 +61,21 @@ def _seconds(_ctx: click.Context, parameter: click.Parameter, value: str | float
 
 def _interval(ctx: click.Context, parameter: click.Parameter, value: str | float | None) -> float | None:
     """A time that is not zero: work repeated without a pause would load the store all the time."""
-    seconds = _seconds(ctx, parameter, value)
+    seconds = seconds_of(ctx, parameter, value)
     if seconds == 0:
         raise click.BadParameter("must be longer than 0", param=parameter)
     return seconds
 
 
 def _time(name: str, default: float | None, text: str) -> Callable[[Command], Command]:
-    shown = default is not None
     return click.option(
-        name, default=default, type=click.UNPROCESSED, callback=_seconds, metavar="TIME", show_default=shown, help=text
+        name,
+        default=default,
+        type=click.UNPROCESSED,
+        callback=seconds_of,
+        metavar="TIME",
+        show_default=default is not None,
+        help=text,
     )
 
 
