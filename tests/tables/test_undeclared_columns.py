@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,12 @@ def with_columns(*names: str, table: str = "held", **options: Any) -> Any:
 
 BOTH, ONE = with_columns("a", "b"), with_columns("a")
 
+MAY_BE_REQUIRED = (
+    "the registry has it as {}, and an earlier model may require it: a program with such a model raises IncompleteRow "
+    "when it reads a row that this model writes, so before you remove the field, give its column a default in all "
+    "programs"
+)
+
 
 @EVERYWHERE
 def test_columns_that_no_field_has_are_found_in_a_sample(bed: Bed) -> None:
@@ -48,14 +55,74 @@ def test_columns_that_no_field_has_are_found_in_a_sample(bed: Bed) -> None:
     assert not hb.diff(bed.store, BOTH)
     found = hb.diff(bed.store, ONE)
     assert told(found) == {
-        "column d:b": "= held: column d:b: in 6 of 6 sampled rows (no field maps it: reads ignore it, and deleting the "
-        "object deletes it too; the registry has it as b)"
+        "column d:b": "= held: column d:b: in 6 of 6 sampled rows (no field maps it: reads ignore it, and deleting "
+        f"the object deletes it too; {MAY_BE_REQUIRED.format('b')})"
     }
     (difference,) = found
     assert (difference.kind, difference.effect, difference.declared, difference.family) == ("column", "left", None, "d")
     assert not hb.diff(bed.store, ONE, sample=0)
     assert not hb.alter(bed.store, ONE).left
     assert all(hb.diff(bed.store, ONE, sample=count) for count in (6, 100))
+
+
+@frozen
+class _Own(hb.Codec[int]):
+    """A codec of a program's own."""
+
+    python_type = int
+    width = 1
+
+    def encode(self, value: int) -> bytes:
+        return bytes((value,))
+
+    encode_part = encode
+
+    def decode(self, data: bytes) -> int:
+        return data[0]
+
+    def decode_part(self, data: bytes, start: int) -> tuple[int, int]:
+        return data[start], start + 1
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {"codec": "own"}
+
+
+REQUIRED = {"body": {"r": hb.column("r")}, "hints": {"r": hb.Column[str]}}
+
+
+def test_a_required_column_that_the_model_no_longer_has_is_reported_before_there_are_rows() -> None:
+    with fresh(with_columns("a", **REQUIRED)) as store:
+        assert told(hb.diff(store, ONE)) == {
+            "column d:r": f"= held: column d:r: not declared ({MAY_BE_REQUIRED.format('r')})"
+        }
+        (difference,) = hb.diff(store, ONE)
+        assert (difference.effect, difference.declared, difference.family) == ("left", None, "d")
+        assert not hb.diff(store, ONE, sample=0)
+        with hb.Session(store) as session:
+            session.add(ONE(key="new", a="x"))
+        assert not hb.diff(store, ONE)  # all rows of a model that requires the column have it
+
+
+def test_a_required_column_in_rows_is_reported_although_another_model_cannot_be_rebuilt() -> None:
+    full = with_columns("a", **REQUIRED)
+    other = with_columns("z", family="o", body={"key": hb.key(_Own())}, hints={"key": hb.Key[int]})
+    with fresh(full, other) as store:
+        with hb.Session(store) as session:
+            session.add(full(key="k", a="x", r="y"))
+        store.put("held", [Put(b"k", {b"d:unknown": b"x"})])
+        found = told(hb.diff(store, ONE))
+        assert [*found] == ["column d:r"]  # `d:unknown` may be a column of the other model
+        assert found["column d:r"].endswith(f"{MAY_BE_REQUIRED.format('r')})")
+
+
+def test_a_column_that_may_be_none_is_required_by_no_model() -> None:
+    optional = {"body": {"r": hb.column("r")}, "hints": {"r": hb.Column[str | None]}}
+    with fresh(with_columns("a", **optional)) as store:
+        assert not hb.diff(store, ONE)
+        with hb.Session(store) as session:
+            session.add(with_columns("a", **optional)(key="k", a="x", r="y"))
+        assert told(hb.diff(store, ONE))["column d:r"].endswith("; the registry has it as r)")
 
 
 def test_other_programs_columns_are_told_without_a_name() -> None:
@@ -167,6 +234,8 @@ def test_found_is_what_is_held_and_not_declared(old: set[str], new: set[str], ro
             for name, count in held.items()
             if count and name not in new
         }
+        if not rows:  # no row shows that a column is not required
+            expected = {f"column d:{name}": "not declared" for name in old - new}
         live = {each.what: each.live for each in hb.diff(store, after) if each.declared is None}
         assert {what: said.removesuffix(" sampled rows") for what, said in live.items()} == expected
 

@@ -20,7 +20,7 @@ from hbmodel.tables.creation.comparison.entry_differences import (
     taken_index_table,
 )
 from hbmodel.tables.creation.comparison.lacking_columns import lacking_columns
-from hbmodel.tables.creation.comparison.undeclared_columns import registered_others, unmapped_columns
+from hbmodel.tables.creation.comparison.undeclared_columns import dropped_columns, registered_others, unmapped_columns
 from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption
 from hbmodel.tables.creation.existing_tables import (
     as_registered,
@@ -42,6 +42,11 @@ from hbmodel.tables.registry.registration import Registration
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
 _UNMAPPED = "no field maps it: reads ignore it, and deleting the object deletes it too"
+_DROPPED = (
+    "the registry has it as {name}, and an earlier model may require it: a program with such a model raises "
+    "IncompleteRow when it reads a row that this model writes, so before you remove the field, give its column a "
+    "default in all programs"
+)
 _LACKING = (
     "the column is required, and reading a row that lacks it raises IncompleteRow: give the column a default, and fill "
     "the rows before you make it required"
@@ -77,7 +82,8 @@ def diff(
 
     A sample of rows is searched for columns that no model declares, and for required columns that are missing. Tables
     of `external` models are not searched, since they may hold any columns. If objects share rows, missing required
-    columns are not searched.
+    columns are not searched. If no rows are found, the columns are reported that the registry knows, that the model
+    does not declare, and that an earlier model may require.
 
     Args:
         store: the store that holds the tables.
@@ -214,13 +220,24 @@ def _unmapped_columns(
     entries: Mapping[TableSchema, Registration | None],
     sample: int,
 ) -> Iterator[Difference]:
-    """Columns in sampled rows that are declared neither by these models nor by other registered ones, and required
-    columns that are missing.
+    """Columns in sampled rows that are declared neither by these models nor by other registered ones, required columns
+    that are missing, and registered columns that these models lack although an earlier model may require them.
+
+    Once a row is found, such a column is reported only if a row has it, because all rows of the earlier model do.
     """
     others = registered_others(catalog, table.schemas)
-    if others is None:
+    dropped = {
+        column: name
+        for schema, entry in entries.items()
+        if entry is not None and schema in table.schemas
+        for column, name in dropped_columns(schema, entry.layout).items()
+    }
+    if others is None and not dropped:
         return
-    unmapped = unmapped_columns(store, table.schemas, others, sample)
+    unmapped = unmapped_columns(store, table.schemas, others or (), sample)
+    for column, name in dropped.items() if not unmapped.rows else ():
+        why, family = _DROPPED.format(name=name), column.partition(":")[0]
+        yield Difference(table.name, "column", f"column {column}", None, "not declared", "left", why, family)
     known = {
         column: spec
         for entry in entries.values()
@@ -228,11 +245,16 @@ def _unmapped_columns(
         for column, spec in entry.layout["columns"].items()
     }
     for column, rows in unmapped.held.items():
-        name = "" if column not in known else f"; the registry has it as {known[column]['name']}"
+        if column in dropped:
+            why = f"{_UNMAPPED}; {_DROPPED.format(name=dropped[column])}"
+        elif others is None:  # another registered model, which cannot be rebuilt, may declare it
+            continue
+        else:
+            why = _UNMAPPED + (f"; the registry has it as {known[column]['name']}" if column in known else "")
         live = f"in {rows} of {len(unmapped.rows)} sampled rows"
-        yield Difference(
-            table.name, "column", f"column {column}", None, live, "left", _UNMAPPED + name, column.partition(":")[0]
-        )
+        yield Difference(table.name, "column", f"column {column}", None, live, "left", why, column.partition(":")[0])
+    if others is None:
+        return
     for schema, entry in entries.items():
         if entry is not None and schema in table.schemas and schema.wide is None:
             moved_places = {each.declared for each in moved_columns(schema, entry.layout)}

@@ -1,8 +1,9 @@
-"""Finds, in a sample of live rows, columns that no model declares."""
+"""Finds columns that no model declares, in a sample of live rows and in the registry."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from attrs import frozen
 
@@ -13,6 +14,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import Get
 from hbmodel.store.wide.wide_rows import ROW_VERSION
 from hbmodel.tables.creation.sampling import sample_rows
+from hbmodel.tables.registry.registered_fields import moved_columns
 from hbmodel.tables.registry.registered_model import registered_model
 from hbmodel.tables.registry.registry_table import Registry
 
@@ -71,6 +73,19 @@ def unmapped_columns(
             if column in cells and cells[column].value:
                 row_counts[name] = row_counts.get(name, 0) + 1
     return LiveColumns(rows, dict(sorted(row_counts.items())))
+
+
+def dropped_columns(schema: TableSchema, layout: Mapping[str, Any]) -> dict[str, str]:
+    """The columns, with their names, that a registered layout has, that a model does not declare, and that an earlier
+    model may require. The registry does not say whether a column has a default, so these are all columns that may not
+    be None. Columns that the model has under another alias are left out, because `moved_columns` reports them.
+    """
+    declared, moved = schema.layout_spec["columns"], {each.live for each in moved_columns(schema, layout)}
+    return {
+        column: spec["name"]
+        for column, spec in layout.get("columns", {}).items()
+        if column not in declared and column not in moved and spec["kind"] == "column" and not spec["nullable"]
+    }
 
 
 def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list[TableSchema] | None:
