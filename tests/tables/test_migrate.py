@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from enum import Enum, IntEnum, StrEnum
 from functools import partial
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -686,6 +688,91 @@ def test_layouts_that_cannot_be_moved_are_refused_where_they_are_declared() -> N
     for message, declaring in refused:
         with pytest.raises(hb.DeclarationError, match=message):
             declaring()
+
+
+class _Colour(Enum):
+    RED = "red"
+
+
+class _Number(IntEnum):
+    ONE = 1
+
+
+class _Named(StrEnum):
+    ANN = "ann"
+
+
+def changed(before: Any, after: Any, *, key: bool = False) -> Any:
+    """Declares a model that replaces another one and has other codecs, in a column or in the key."""
+
+    def model(table: str, codec: Any, **options: Any) -> Any:
+        hints = {"id": hb.Key[int], "part": hb.Key[Any], "value": hb.Column[Any]}
+        body = {
+            "id": hb.key(hb.UInt32),
+            "part": hb.key(codec if key else hb.UInt32),
+            "value": hb.column("v", hb.UInt32 if key else codec),
+        }
+        thing = type("Thing", (), {**body, "__annotations__": hints})
+        return hb.model(table=table, family="d", immutable=True, **options)(thing)
+
+    return model("changed_new", after, replaces=model("changed_old", before))
+
+
+TEXT, STAMP = hb.codecs.Text, hb.Datetime("s")
+ADDRESS = hb.codecs.IPAddress
+
+
+@pytest.mark.parametrize("key", [False, True])
+@pytest.mark.parametrize(
+    ("before", "after", "expected", "found"),
+    [
+        (TEXT, hb.UInt32, "str", "int"),
+        (hb.UInt32, TEXT, "int", "str"),
+        (hb.codecs.Bytes(4), TEXT, "bytes", "str"),
+        (hb.codecs.Float64, hb.UInt32, "float", "int"),
+        (hb.codecs.Bool, hb.UInt32, "bool", "int"),
+        (hb.codecs.Bool, hb.codecs.Float64, "bool", "float"),
+        (STAMP, hb.codecs.Date, "datetime", "date"),
+        (hb.codecs.Date, STAMP, "date", "datetime"),
+        (hb.codecs.EnumOf(_Colour), TEXT, "_Colour", "str"),
+        (TEXT, hb.codecs.EnumOf(_Named), "str", "_Named"),
+        (ADDRESS, TEXT, "IPv4Address or IPv6Address", "str"),
+    ],
+)
+def test_a_type_that_the_new_layout_cannot_store_is_refused(
+    before: Any, after: Any, expected: str, found: str, key: bool
+) -> None:
+    with pytest.raises(hb.DeclarationError, match="cannot store the values of this field") as caught:
+        changed(before, after, key=key)
+    error = caught.value
+    assert (error.field, error.expected, error.found) == ("part" if key else "value", expected, found)
+    assert (error.model, error.table) == ("Thing", "changed_new")
+
+
+def test_types_of_the_same_name_are_told_apart() -> None:
+    other = Enum("_Colour", {"RED": "red"}, module="elsewhere")  # type: ignore[misc]
+    with pytest.raises(hb.DeclarationError) as caught:
+        changed(hb.codecs.EnumOf(_Colour), hb.codecs.EnumOf(other))
+    assert (caught.value.expected, caught.value.found) == (f"{__name__}._Colour", "elsewhere._Colour")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "value"),
+    [
+        (hb.UInt32, hb.codecs.Int64, 7),
+        (hb.UInt32, hb.codecs.Float64, 7),
+        (hb.codecs.EnumOf(_Number), hb.UInt32, _Number.ONE),
+        (hb.codecs.EnumOf(_Number), hb.codecs.Float64, _Number.ONE),
+        (hb.codecs.EnumOf(_Named), TEXT, _Named.ANN),
+        (ADDRESS, hb.codecs.IPv4, IPv4Address("10.0.0.1")),
+        (hb.codecs.Json(str), TEXT, "ann"),
+        (TEXT, hb.codecs.Json(str), "ann"),
+        (hb.Datetime("s"), hb.Datetime("ms"), datetime(2026, 1, 1, tzinfo=UTC)),
+    ],
+)
+def test_a_codec_that_can_store_the_values_is_accepted(before: Any, after: Any, value: Any) -> None:
+    new = hb.schema.schema_of(changed(before, after)).by_name["value"]
+    assert new.codec.decode(new.codec.encode(value)) == value
 
 
 @hb.model(table="without_user", family="d", immutable=True)

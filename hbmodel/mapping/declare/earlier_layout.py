@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from attrs import evolve
 
+from hbmodel.encoding.codecs.base import Codec
 from hbmodel.errors import DeclarationError
 from hbmodel.mapping.schema import TableSchema
+
+_EXACT = frozenset({bool, int, float, str, bytes, Decimal, date, datetime, timedelta, UUID})
+"""Types whose codecs return no values of subclasses."""
+
+_NOT_STORED = frozenset({(bool, int), (datetime, date)})
+"""A type, and a type whose codecs do not store values of the first one, although it is a subclass."""
 
 
 def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
@@ -41,6 +52,18 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
             "Both layouts must have the same columns.",
             fields=sorted({name for name, _ in mine.items() ^ theirs.items()}),
         )
+    for field in schema.fields:
+        new_types, types = _types(field.codec), _types(earlier.by_name[field.name].codec)
+        if not _may_store(new_types, types):
+            raise _mistake(
+                schema,
+                "The codec of the new layout cannot store the values of this field, which have another type in the "
+                "earlier layout: declare a codec of that type. To change the type of a column, replace the column "
+                "before or after the move.",
+                field=field.name,
+                expected=_named(types, new_types),
+                found=_named(new_types, types),
+            )
     rounded = [
         field.name
         for field in schema.fields
@@ -56,6 +79,31 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
     if schema.immutable != earlier.immutable:
         raise _mistake(schema, "Both layouts must be immutable, or neither.")
     return evolve(earlier, model=schema.model, successor=schema.table)
+
+
+def _types(codec: Codec[Any]) -> tuple[type, ...]:
+    """The types of a codec's values; `object` if classes cannot tell."""
+    types = codec.python_type if isinstance(codec.python_type, tuple) else (codec.python_type,)
+    return types if all(isinstance(each, type) for each in types) else (object,)
+
+
+def _may_store(new: Collection[type], earlier: Collection[type]) -> bool:
+    """Whether a codec of the types `new` may store values that a codec of the types `earlier` returns."""
+    return any(_stores(mine, theirs) for mine in new for theirs in earlier)
+
+
+def _stores(new: type, earlier: type) -> bool:
+    if new is float and issubclass(earlier, int):
+        return earlier is not bool
+    if (earlier, new) in _NOT_STORED:
+        return False
+    return issubclass(earlier, new) or (earlier not in _EXACT and issubclass(new, earlier))
+
+
+def _named(types: Collection[type], others: Collection[type]) -> str:
+    """The names of types, with their modules if another type has the same name."""
+    same = {each.__name__ for each in types} & {each.__name__ for each in others}
+    return " or ".join(f"{each.__module__}.{each.__qualname__}" if same else each.__name__ for each in types)
 
 
 def check_movable(schema: TableSchema, earlier: TableSchema) -> None:
