@@ -34,6 +34,7 @@ from hbmodel.session.calls.put_cells import put_cells
 from hbmodel.session.calls.put_fields import PutFields
 from hbmodel.session.calls.rekey import rekey
 from hbmodel.session.calls.row_group import RowGroup
+from hbmodel.session.calls.sending import Sending
 from hbmodel.session.calls.update import update_call, update_key_call
 from hbmodel.session.commit.batches import Pending
 from hbmodel.session.commit.bulk_add import DEFAULT_BATCH, BulkAdd, OnRefused, Progress
@@ -461,8 +462,8 @@ class Session:
         schema = schema_of_object(obj)
         if self._moves.inserts(schema):
             return insert_between(self._work.apart(inserting=True), self._work.pending_rows, obj)
-        with self._writing(schema):
-            return self._inserter(schema, call).insert(obj, ttl)
+        with self._writing(schema) as calls:
+            return self._inserter(schema, call, calls).insert(obj, ttl)
 
     @guarded
     def put(self, model: type[Any], /, **fields: Any) -> bool | None:
@@ -532,8 +533,8 @@ class Session:
 
     def _put_blindly(self, schema: TableSchema, rows: Sequence[Mapping[str, Any]]) -> None:
         writes = checked_puts(schema, rows, self._work.pending_rows)
-        with self._writing(schema):
-            put_cells(self._inserter(schema, "put"), schema, writes)
+        with self._writing(schema) as calls:
+            put_cells(self._inserter(schema, "put", calls), schema, writes)
 
     @guarded
     def prepend(self, model: type[T], /, **fields: Any) -> T:
@@ -555,8 +556,8 @@ class Session:
             EncodingError: no value comes before the value of the first row.
         """
         schema = schema_of(model)
-        with self._writing(schema):
-            return prepend(self._inserter(schema), model, fields)
+        with self._writing(schema) as calls:
+            return prepend(self._inserter(schema, calls=calls), model, fields)
 
     @guarded
     def rekey(self, obj: T, /, **key: Any) -> T:
@@ -581,12 +582,14 @@ class Session:
         """
         schema = schema_of_object(obj)
         self._moves.check_insert(schema)
-        with self._writing(schema):
-            return rekey(self._view(schema), self._bind_to_write, self._clock, self._work.pending_rows, obj, key)
+        with self._writing(schema) as calls:
+            pending = self._work.pending_rows
+            return rekey(self._view(schema), self._bind_to_write, self._clock, pending, obj, key, Sending(calls))
 
-    def _inserter(self, schema: TableSchema, call: str = "insert") -> Inserter:
+    def _inserter(self, schema: TableSchema, call: str = "insert", calls: object = None) -> Inserter:
         self._moves.check_insert(schema)
-        return Inserter(self._view(schema), self._bind_to_write, self._clock, self._work.pending_rows, call)
+        pending = self._work.pending_rows
+        return Inserter(self._view(schema), self._bind_to_write, self._clock, pending, call, Sending(calls))
 
     @guarded
     def increment(self, obj: Any, counter: FieldExpression[int], amount: int = 1) -> int:
@@ -621,9 +624,9 @@ class Session:
         return self._increment(schema, KeyMapper(schema).complete(key), counter, amount)
 
     def _increment(self, schema: TableSchema, key: tuple[Any, ...], counter: FieldExpression[int], amount: int) -> int:
-        with self._writing(schema, counts=True):
-            pending = self._work.pending_rows
-            return increment(self._view(schema), self._bind_to_write, pending, schema, key, counter, amount)
+        with self._writing(schema, counts=True) as calls:
+            pending, sending = self._work.pending_rows, Sending(calls)
+            return increment(self._view(schema), self._bind_to_write, pending, schema, key, counter, amount, sending)
 
     @guarded
     def bulk_add(

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from attrs import frozen
+from attrs import Factory, frozen
 
 from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.encoding.codecs.java import LONG, LONG_MAX
@@ -23,6 +23,8 @@ from hbmodel.errors import (
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema
+from hbmodel.protocol.operations import CheckAndPut, Increment
+from hbmodel.session.calls.sending import Sending
 from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.store.checks.numbers import whole_number
 from hbmodel.store.gate import Gate, gated
@@ -39,6 +41,7 @@ def increment(
     key: tuple[Any, ...],
     counter: FieldExpression[int],
     amount: int,
+    sending: Sending,
 ) -> int:
     """Adds to a counter and returns its new value; see `Session.increment`."""
     if not isinstance(counter, FieldExpression) or schema.by_name.get(counter.of.name) is not counter.of:
@@ -65,7 +68,7 @@ def increment(
     with claiming():  # the increment may create the row
         (row,) = KeyMapper(schema).rows(key)
     pending.check_row("increment", schema, row, beside_updates=True)
-    cell = CounterCell(store, schema.table, row, counter.of.column, counter.of.name)
+    cell = CounterCell(store, schema.table, row, counter.of.column, counter.of.name, sending)
     while True:
         binding = bind(schema)
         binding.check_registered()
@@ -106,6 +109,7 @@ class CounterCell:
     Attributes:
         row: key of the row; in a wide row, the object key.
         column: `family:qualifier` of the counter.
+        sending: carries out the changes.
     """
 
     store: Store
@@ -113,6 +117,7 @@ class CounterCell:
     row: bytes
     column: bytes
     field: str
+    sending: Sending = Factory(Sending)
 
     def check(self, row: Row, amount: int) -> None:
         """Raises `CounterOverflow` if the amount would take the counter, as it was read, beyond 64 bits."""
@@ -136,7 +141,7 @@ class CounterCell:
             return value
         opposite = -amount if in_range(-amount) else amount
         try:
-            undone = self.store.increment(self.table, self.row, self.column, opposite)
+            undone = self._incremented(opposite)
         except HbmodelError as error:
             raise self._wrapped(
                 "An increment took a counter beyond 64 bits, and undoing it failed: the counter may have wrapped. "
@@ -155,7 +160,7 @@ class CounterCell:
         An empty cell counts as 0, but HBase cannot increment it. So a 0 is put into it first.
         """
         try:
-            return self.store.increment(self.table, self.row, self.column, amount)
+            return self._incremented(amount)
         except InvalidRequest:
             (row,) = self.store.get(self.table, [self.row], [self.column])
             cell = None if row is None else row.columns.get(self.column)
@@ -163,8 +168,12 @@ class CounterCell:
                 raise
         zero = Put(self.row, {self.column: COUNTER_ZERO})
         # this is not applied if another program was faster
-        self.store.check_and_put(self.table, self.row, self.column, b"", zero)
-        return self.store.increment(self.table, self.row, self.column, amount)
+        self.sending.perform(self.store, CheckAndPut(self.table, self.row, self.column, b"", zero))
+        return self._incremented(amount)
+
+    def _incremented(self, amount: int) -> int:
+        value: int = self.sending.perform(self.store, Increment(self.table, self.row, self.column, amount))
+        return value
 
     def _refused(self) -> CounterOverflow:
         return CounterOverflow(

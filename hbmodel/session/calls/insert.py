@@ -21,7 +21,6 @@ from hbmodel.mapping.rows.values_as_read import as_written
 from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.clock import ServerClock
-from hbmodel.protocol.driver import drive
 from hbmodel.protocol.expiry import family_life
 from hbmodel.protocol.indexed.entries_first import with_entries_first
 from hbmodel.protocol.indexed.index_build import RowIndexer, keep_entries
@@ -34,6 +33,7 @@ from hbmodel.protocol.versioned.check_unique_values import answering, claim_exis
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned.versioned_write import SentChanges, insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, put_object
+from hbmodel.session.calls.sending import Sending
 from hbmodel.session.commit.batches import Pending
 from hbmodel.session.commit.conflicts import reason_of
 from hbmodel.session.commit.pending_rows import PendingRows
@@ -53,6 +53,7 @@ class Inserter:
 
     Attributes:
         call: the name of the session's call, for error messages.
+        sending: carries out the operations.
     """
 
     store: Store
@@ -60,6 +61,7 @@ class Inserter:
     clock: ServerClock
     pending: PendingRows
     call: str = "insert"
+    sending: Sending = field(factory=Sending)
 
     def check(self, obj: object, ttl: int | None) -> None:
         """Raises `CapabilityError` if this store cannot insert such an object at all."""
@@ -92,7 +94,7 @@ class Inserter:
             binding = self.bind(schema)
             binding.check_writable()
             try:
-                outcome = drive(self.store, begin(binding), self.clock, self.gate(binding))
+                outcome = self.sending.drive(self.store, begin(binding), self.clock, self.gate(binding))
             except NoneNotAllowed:
                 raise
             except SchemaMismatch:
@@ -189,8 +191,9 @@ class Attempt(Generic[T]):
             try:
                 if violation is None:
                     if schema.versioned:
-                        outcome = drive(by.store, self.protocol(binding), by.clock, gate)
-                    violation = next(iter(drive(by.store, self._brought_up_to_date(binding), by.clock, gate)), None)
+                        outcome = by.sending.drive(by.store, self.protocol(binding), by.clock, gate)
+                    violations = by.sending.drive(by.store, self._brought_up_to_date(binding), by.clock, gate)
+                    violation = next(iter(violations), None)
                 if violation is not None:
                     self._take_back(binding, outcome[0], violation, undone)
             except SchemaMismatch:
@@ -246,7 +249,8 @@ class Attempt(Generic[T]):
         planner = row_planner(binding, by.clock.bound)
         assert isinstance(planner, VersionedRowPlanner), "only versioned models have unique indexes"
         delete = DeleteRow(self.obj, row, version=outcome.version or UNKNOWN)
-        (deleted,) = drive(by.store, write_versioned_batch(planner, [delete], sent), by.clock, by.gate(binding))
+        protocol = write_versioned_batch(planner, [delete], sent)
+        (deleted,) = by.sending.drive(by.store, protocol, by.clock, by.gate(binding))
         if deleted.error is None:
             raise violation
         raise PartialWrite(

@@ -9,7 +9,6 @@ from hbmodel.errors import SchemaMismatch, StoreUnavailable, UnknownOutcome
 from hbmodel.mapping.model_field import NO_CELL
 from hbmodel.mapping.rows.cells_of_update import cells_of_changes
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.driver import drive
 from hbmodel.protocol.operations import Operation, Protocol
 from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan, carry_out
 from hbmodel.protocol.writes import Outcome, UpdateFields
@@ -35,7 +34,7 @@ def put_cells(by: Inserter, schema: TableSchema, updates: Sequence[UpdateFields]
             binding.check_values(updates)
         protocol = _noted(carry_out(schema.table, plans, by.store.capabilities), done)
         try:
-            drive(by.store, protocol, by.clock, by.gate(binding))
+            by.sending.drive(by.store, protocol, by.clock, by.gate(binding))
         except SchemaMismatch:
             continue
         except StoreUnavailable as error:

@@ -10,7 +10,6 @@ from hbmodel.errors import CapabilityError, IndexUnavailable, PartialWrite, Sche
 from hbmodel.mapping.rows.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.protocol.clock import ServerClock
-from hbmodel.protocol.driver import drive
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.relocation.rekey import Move, Moved, Progress
 from hbmodel.protocol.relocation.rekey import rekey as moved_to
@@ -18,6 +17,7 @@ from hbmodel.protocol.relocation.rekey_indexed import IndexedMover, VersionedMov
 from hbmodel.protocol.relocation.rekey_rows import RowMover, UnindexedMover
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.session.calls.insert import never_empty_column
+from hbmodel.session.calls.sending import Sending
 from hbmodel.session.commit.batches import held_version
 from hbmodel.session.commit.conflicts import reason_of
 from hbmodel.session.commit.pending_rows import PendingRows
@@ -38,6 +38,7 @@ def rekey(
     pending: PendingRows,
     obj: T,
     changes: Mapping[str, Any],
+    sending: Sending,
 ) -> T:
     """Moves an object to another key and returns it with that key; see `Session.rekey`."""
     schema = schema_of_object(obj)
@@ -52,7 +53,8 @@ def rekey(
                 raise SchemaMismatch(_CHANGING, table=schema.table)
 
         try:
-            done: Moved = drive(store, moved_to(_mover(binding, clock.bound), move, progress), clock, check)
+            protocol = moved_to(_mover(binding, clock.bound), move, progress)
+            done: Moved = sending.drive(store, protocol, clock, check)
         except SchemaMismatch:  # the next run finds out what is already done
             continue
         moved: T = (done[0] if isinstance(done, list) else done).obj

@@ -1,0 +1,87 @@
+"""Carries out the operations of a call that is made at once, and notes whether it may have changed a table."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from hbmodel.errors import SchemaMismatch
+from hbmodel.protocol.driver import Clock, drive, may_have_written, perform
+from hbmodel.protocol.operations import Change, CheckAndPutRows, Operation, Protocol, Together
+from hbmodel.store.gate import Gate
+from hbmodel.store.port import Store
+from hbmodel.tables.roll.writers_roll import Calls
+
+R = TypeVar("R")
+
+
+class Sending:
+    """Carries out operations for one call of a session. As long as none of them can have changed a table, the counted
+    call is marked with `Calls.nothing_sent`. So if the call is certainly refused, no change of the registry waits for
+    this program.
+
+    Every change that the call makes must be carried out by this object.
+
+    Args:
+        calls: the counted call, or anything else if calls are not counted.
+    """
+
+    def __init__(self, calls: object = None) -> None:
+        self._calls = calls if isinstance(calls, Calls) else None
+        self._operation: Operation | None = None  # the operation that has begun and was not answered yet
+        if self._calls is not None:
+            self._calls.nothing_sent = True
+
+    def drive(self, store: Store, protocol: Protocol[R], clock: Clock, check: Gate) -> R:
+        """Runs a protocol to its end; see `hbmodel.protocol.driver.drive`."""
+        try:
+            return drive(store, self._noted(protocol), clock, check)
+        except BaseException as error:
+            self._failed(error)
+            raise
+
+    def perform(self, store: Store, operation: Change) -> Any:
+        """Carries out one change, and returns its answer."""
+        self._operation = operation
+        try:
+            answer = perform(store, operation)
+        except BaseException as error:
+            self._failed(error)
+            raise
+        self._answered(operation)
+        return answer
+
+    def _noted(self, protocol: Protocol[R]) -> Protocol[R]:
+        """The same protocol; notes each operation before it is carried out, and after it was answered."""
+        try:
+            operation = protocol.send(None)
+            while True:
+                self._operation = operation
+                try:
+                    answer = yield operation
+                except SchemaMismatch as error:  # the operation was not begun, or only a part of it
+                    if isinstance(operation, Together | CheckAndPutRows):
+                        self._may_have_sent()
+                    self._operation = None
+                    operation = protocol.throw(error)
+                    continue
+                self._answered(operation)
+                operation = protocol.send(answer)
+        except StopIteration as stop:
+            result: R = stop.value
+            return result
+        finally:
+            protocol.close()
+
+    def _answered(self, operation: Operation) -> None:
+        if isinstance(operation, Change):
+            self._may_have_sent()
+        self._operation = None
+
+    def _failed(self, error: BaseException) -> None:
+        if self._operation is not None and may_have_written(self._operation, error):
+            self._may_have_sent()
+        self._operation = None
+
+    def _may_have_sent(self) -> None:
+        if self._calls is not None:
+            self._calls.nothing_sent = False
