@@ -69,6 +69,4 @@ def check_own(schema: TableSchema, predicate: Predicate) -> None:
             check_own(schema, part)
     else:
         field: Field = predicate.field  # type: ignore[attr-defined]
-        if field.name not in schema.by_name:
-            schema.field(field.name)  # this error names the fields that the model has
         check_field(schema, field)
