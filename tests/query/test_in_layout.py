@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from enum import Enum
+from enum import IntEnum
 from typing import Any
 
 import pytest
@@ -255,19 +255,12 @@ def test_objects_beside_a_bound_wait_where_the_order_differs() -> None:
             hb.Session(store).query(new).allow_full_scan().after((3,)).all()
 
 
-class Colour(Enum):
-    RED = "r"
-    BLUE = "b"
+class Colour(IntEnum):
+    RED = 1
+    BLUE = 2
 
 
-class Paint(Enum):
-    """The same members by their bytes, in another class."""
-
-    RED = "r"
-    BLUE = "b"
-
-
-def test_members_of_another_enumeration_are_the_same_by_their_bytes() -> None:
+def test_members_of_an_enumeration_are_compared_with_numbers_by_their_bytes() -> None:
     @hb.model(table="walls", family="d", immutable=True)
     class Wall:
         number: hb.Key[int] = hb.key(hb.codecs.UInt8)
@@ -276,7 +269,7 @@ def test_members_of_another_enumeration_are_the_same_by_their_bytes() -> None:
     @hb.model(table="walls_2", family="d", immutable=True, replaces=Wall)
     class Painted:
         number: hb.Key[int] = hb.key(hb.codecs.UInt8, desc=True)
-        colour: hb.Column[Paint] = hb.column("c")
+        colour: hb.Column[int] = hb.column("c")
 
     with EmbeddedStore(None) as store:
         hb.create_tables(store, Wall)
@@ -285,6 +278,6 @@ def test_members_of_another_enumeration_are_the_same_by_their_bytes() -> None:
                 Wall(number=number, colour=Colour.BLUE if number % 2 else Colour.RED) for number in range(4)
             )
         query = hb.Session(store).query(Painted).allow_full_scan()
-        assert query.where(Painted.colour == Paint.BLUE).count() == 2
-        assert query.where(Painted.colour.in_([Paint.RED])).count() == 2
-        assert [one.number for one in query.where(Painted.colour != Paint.BLUE)] == [0, 2]
+        assert query.where(Painted.colour == 2).count() == 2
+        assert query.where(Painted.colour.in_([1])).count() == 2
+        assert [one.number for one in query.where(Painted.colour != 2)] == [0, 2]
