@@ -26,9 +26,24 @@ def lazy(
         elif name in modules:
             value = import_module(f"{package}.{name}")
         else:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+            place = _place(name)
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}" + (f": write {place}.{name}" if place else ""),
+                name=name,
+                obj=sys.modules[package],
+            )
         setattr(sys.modules[package], name, value)
         return value
+
+    def _place(name: str) -> str | None:
+        """The module of the package that offers a name, or None."""
+        if name.startswith("_"):
+            return None
+        for module in modules:
+            found = import_module(f"{package}.{module}")
+            if name in getattr(found, "__all__", vars(found)):
+                return found.__name__
+        return None
 
     def listed() -> list[str]:
         return sorted({*vars(sys.modules[package]), *homes, *modules})

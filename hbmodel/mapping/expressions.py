@@ -16,6 +16,22 @@ from hbmodel.mapping.predicates import Comparator, Comparison, Contains, In, Not
 T = TypeVar("T")
 V = TypeVar("V")
 
+_NAMED_ELSEWHERE = {
+    **dict.fromkeys(("is_not", "isnot"), "~Model.field.is_(None)"),
+    **dict.fromkeys(("isnull", "is_null", "does_not_exist", "exists"), "Model.field.is_(None), or ~ before it"),
+    **dict.fromkeys(("not_in", "notin_", "notin"), "~Model.field.in_(values)"),
+    **dict.fromkeys(("is_in", "isin", "any_"), "Model.field.in_(values)"),
+    **dict.fromkeys(("has", "any", "overlaps"), "Model.field.contains(element)"),
+    **dict.fromkeys(("like", "begins_with"), "Model.field.startswith(prefix)"),
+    "descending": "Model.field.desc() in order_by",
+    **dict.fromkeys(("year", "month", "day", "date"), "a range, such as Model.field >= first, Model.field < next"),
+    **dict.fromkeys(
+        ("lower", "upper", "casefold", "strip", "split", "endswith", "icontains", "ilike", "iexact", "istartswith"),
+        "a condition on another field, declared by hb.computed(function, of=name), on which there can be an index",
+    ),
+}
+"""Names of SQLAlchemy, Django and PynamoDB, and of values, each with what to write in a condition."""
+
 
 @frozen(eq=False, repr=False)
 class FieldExpression(Generic[T]):
@@ -102,6 +118,21 @@ class FieldExpression(Generic[T]):
             )
 
         __and__ = __rand__ = __or__ = __ror__ = _unbracketed
+
+        def __getattr__(self, name: str) -> NoReturn:
+            advice = _NAMED_ELSEWHERE.get(name)
+            raise AttributeError(
+                f"A field of a model class has no attribute {name!r}" + (f": write {advice}." if advice else "."),
+                name=name,
+                obj=self,
+            )
+
+        def __contains__(self, value: object) -> NoReturn:
+            raise QueryError(
+                "Python turns `in` into a truth value: write Model.field.contains(value) for an element of the field, "
+                "and Model.field.in_([...]) for a field that has one of several values.",
+                field=self.of.name,
+            )
 
         def __invert__(self) -> NoReturn:
             raise QueryError("~ negates a condition, ~(A == 1), and a field is not a condition.", field=self.of.name)
@@ -199,7 +230,7 @@ class FieldExpression(Generic[T]):
         if element is None:
             raise QueryError(
                 "contains needs a collection whose annotation names the type of its elements, and keys must be able "
-                "to store this type.",
+                "to store this type. For the beginning of a text, write startswith(prefix).",
                 field=self.of.name,
             )
         return Contains(self.of, element, (FieldExpression[Any](of=element, model=self.model).checked(value),))

@@ -18,6 +18,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import DETAILS
+from hbmodel.mapping.expressions import _NAMED_ELSEWHERE as OTHER_CONDITIONS
 from hbmodel.session.other_names import NAMED_ELSEWHERE
 from tests.support.beds import fresh
 
@@ -83,6 +84,17 @@ ANN = User(id=1, name="ann")
         (lambda s: s.query(User).filter(User.id == 1), AttributeError, r"where\(Model\.field == value\)"),
         (lambda s: s.query(User).values_list("name"), AttributeError, r"select\(Model\.field\)"),
         (lambda s: s.query(User).nothing, AttributeError, "no attribute 'nothing'.$"),
+        (lambda s: s.query(User).join(Post), AttributeError, r"one query for each model, or session\.get_many"),
+        (lambda s: s.query(User).group_by(User.age), AttributeError, r"first_of_each\(Model\.field"),
+        (lambda s: s.query(User).paginate(20), AttributeError, r"page\(n\) for one page after another"),
+        (lambda s: s.query(User).where(User.name.like("a%")), AttributeError,
+         r"^A field of a model class has no attribute 'like': write Model\.field\.startswith\(prefix\)\.$"),
+        (lambda s: s.query(User).where(User.name.is_not(None)), AttributeError, r"~Model\.field\.is_\(None\)"),
+        (lambda s: s.query(User).where(User.age.not_in([1])), AttributeError, r"~Model\.field\.in_\(values\)"),
+        (lambda s: s.query(User).where(User.name.lower() == "ann"), AttributeError, r"hb\.computed\(function"),
+        (lambda s: s.query(User).where(User.name.nothing == "ann"), AttributeError, "no attribute 'nothing'.$"),
+        (lambda s: s.query(User).where(User.name.contains("a")), hb.QueryError, r"write startswith\(prefix\)"),
+        (lambda s: s.query(User).where("a" in User.tags), hb.QueryError, r"write Model\.field\.contains\(value\)"),
         (lambda s: s.rollback(), AttributeError, r"^A session has no attribute 'rollback': write discard\(\)"),
         (lambda s: s.merge(User(id=1, name="x")), AttributeError, r"write add\(obj\).*or put\(Model"),
         (lambda s: s.execute("select"), AttributeError, r"write query\(Model\)\.where"),
@@ -109,6 +121,35 @@ def test_advice_of_a_session_names_what_it_has(session: hb.Session) -> None:
         called = re.findall(r"(?<![\w.])(\w+)\(", advice)
         assert called, advice
         assert all(callable(getattr(session, name)) for name in called if name != "Session"), advice
+
+
+def test_advice_of_a_field_names_what_it_has() -> None:
+    assert not [name for name in OTHER_CONDITIONS if name in dir(User.name)]
+    for advice in OTHER_CONDITIONS.values():
+        assert all(callable(getattr(User.tags, name)) for name in re.findall(r"Model\.field\.(\w+)\(", advice)), advice
+
+
+def test_a_field_can_be_copied_and_has_no_other_attributes() -> None:
+    assert copy.copy(User.name).of is User.name.of
+    assert not hasattr(User.name, "like")
+    assert not hasattr(User.name, "__len__")
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("IndexUnavailable", "errors"), ("UInt8", "codecs"), ("build_index", "indexes"), ("NotLoaded", "types"),
+     ("split_keys", "tables"), ("migrate", "migration"), ("IdSequence", "ids")],
+)  # fmt: skip
+def test_a_name_of_a_module_is_not_at_the_top_and_the_error_says_where_it_is(name: str, place: str) -> None:
+    with pytest.raises(AttributeError, match=rf"has no attribute '{name}': write hbmodel\.{place}\.{name}$"):
+        getattr(hb, name)
+    assert hasattr(getattr(hb, place), name)
+
+
+@pytest.mark.parametrize("name", ["nothing", "_hidden", "__wrapped__"])
+def test_an_unknown_name_at_the_top_is_refused_without_advice(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'$"):
+        getattr(hb, name)
 
 
 def test_tables_are_named_one_by_one() -> None:

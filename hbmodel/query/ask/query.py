@@ -80,7 +80,16 @@ _NAMED_ELSEWHERE = {
     **dict.fromkeys(("len", "size"), "count()"),
     **dict.fromkeys(("values", "values_list", "only", "with_entities"), "select(Model.field)"),
     **dict.fromkeys(("update", "save"), "session.update(obj, field=value) for each object"),
-    "slice": "limit(n), or page(n) for one page after another",
+    **dict.fromkeys(("slice", "paginate"), "limit(n), or page(n) for one page after another"),
+    **dict.fromkeys(("iterator", "yield_per", "stream"), "for item in query: ..., which reads in batches"),
+    **dict.fromkeys(
+        ("join", "outerjoin", "options", "select_related", "prefetch_related"),
+        "one query for each model, or session.get_many(Model, keys) for the objects of many keys",
+    ),
+    **dict.fromkeys(
+        ("group_by", "having", "distinct", "aggregate", "annotate"),
+        "a loop over the items; first_of_each(Model.field, values) reads the first item for each value",
+    ),
     "remove": "delete()",
 }
 """Names of query methods in other libraries, each with the corresponding name in this library."""
