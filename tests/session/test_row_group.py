@@ -92,7 +92,7 @@ def test_a_group_changes_objects_of_all_kinds_in_one_call(bed: Bed) -> None:
     with session.group(Account, bank="x") as group:
         transfer(group, 0, 1, 30)
         assert [account.amount for account in group.query(Account)] == [100, 100, 100]
-    (call,) = [call for call in bed.store.calls if call.writes]
+    (call,) = bed.store.of_rows
     assert (call.name, [change.row for change in call.items]) == ("check_and_mutate_many", [b"x"])
     assert [account.amount for account in session.query(Account).where(Account.bank == "x")] == [70, 130, 100]
     assert session.get(Bank, name="x").transfers == 1  # type: ignore[union-attr]
