@@ -8,7 +8,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, TypeVar, overload
 
-from hbmodel.errors import IncompleteKey, SessionError, UnknownName
+from hbmodel.errors import IncompleteKey, RowNotFound, SessionError, UnknownName
 from hbmodel.mapping.declare.map_declaration import MapExpression
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.predicates import Predicate
@@ -262,6 +262,30 @@ class Session:
         reader = self._bind(schema).reader
         (row,) = self._view(schema).get(schema.table, rows, reader.columns_of_gets)
         return None if row is None or not reader.exists(row) else reader.make(reader.values(row))
+
+    @guarded
+    def get_one(self, model: type[T], /, *misplaced: Never, **key: Any) -> T:
+        """The object with this key.
+
+        Args:
+            model: the model class.
+            **key: as for `get`.
+
+        Raises:
+            RowNotFound: there is no such object.
+            IncompleteKey: names the missing fields.
+            IncompleteRow: the row lacks a required column.
+        """
+        obj = self.get(model, *misplaced, **key)
+        if obj is not None:
+            return obj
+        schema = schema_of(model)
+        rows = known_rows(schema, {name: key[name] for name in schema.layout.names})
+        raise RowNotFound(
+            "There is no object with this key: get() returns None in this case.",
+            table=schema.table,
+            key=rows[0] if len(rows) == 1 else None,  # not with a random salt, nor for a name without an id
+        )
 
     @guarded
     def get_many(self, model: type[T], keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[T | None]:

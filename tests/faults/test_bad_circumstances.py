@@ -33,6 +33,7 @@ KEY = {"customer": 1, "at": day(1), "number": 1}
 CALLS: dict[str, Callable[[hb.Session], Any]] = {
     "get": lambda s: s.get(Order, **KEY),
     "get as of": lambda s: s.get(Order, as_of=day(1), **KEY),
+    "get_one": lambda s: s.get_one(Order, **KEY),
     "get_many": lambda s: s.get_many(Order, []),
     "versions": lambda s: s.versions(Order, Order.state, **KEY),
     "add": lambda s: s.add(order(1)),

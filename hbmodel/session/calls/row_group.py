@@ -56,6 +56,10 @@ class Reader(Protocol):
         """See `Session.get`."""
         ...
 
+    def get_one(self, model: type[T], /, **key: Any) -> T:
+        """See `Session.get_one`."""
+        ...
+
     def query(self, model: type[T]) -> Query[T]:
         """See `Session.query`."""
         ...
@@ -131,12 +135,32 @@ class RowGroup:
             IncompleteKey: names the missing fields.
             ConflictError: the group has not used the model's column family before, and the row has changed.
         """
+        return self._session.get(model, **self._whole_key(model, key))
+
+    @guarded
+    def get_one(self, model: type[T], /, **key: Any) -> T:
+        """The object in this row that has the given key fields.
+
+        Args:
+            model: the class of the object, which may differ from the group's.
+            **key: as for `get`.
+
+        Raises:
+            RowNotFound: there is no such object.
+            SessionError: as for `get`.
+            IncompleteKey: names the missing fields.
+            ConflictError: as for `get`.
+        """
+        return self._session.get_one(model, **self._whole_key(model, key))
+
+    def _whole_key(self, model: type[Any], key: Mapping[str, Any]) -> dict[str, Any]:
+        """All key fields of an object of this row; begins the work on the column family of its model."""
         fields = self._fields(model)
         values = tuple(key.get(name, value) for name, value in zip(fields, self._values, strict=True))
         if not key.keys().isdisjoint(fields):
             self._check_values(schema_of(model), values)
         self._begun(schema_of(model))
-        return self._session.get(model, **{**dict(zip(fields, values, strict=True)), **key})
+        return {**dict(zip(fields, values, strict=True)), **key}
 
     @guarded
     def query(self, model: type[T]) -> Query[T]:
