@@ -8,7 +8,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, TypeVar, overload
 
-from hbmodel.errors import IncompleteKey, RowNotFound, SessionError, UnknownName
+from hbmodel.errors import DeclarationError, IncompleteKey, RowNotFound, SessionError, UnknownName
 from hbmodel.mapping.declare.map_declaration import MapExpression
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.predicates import Predicate
@@ -303,6 +303,11 @@ class Session:
 
     def query(self, model: type[T]) -> Query[T]:
         """A query on a model; refine it with `where` and read it by iterating, `all`, `page`, ..."""
+        if isinstance(model, FieldExpression):
+            raise DeclarationError(
+                "A query is for a model, and select() chooses its fields: query(Model).select(Model.field).",
+                field=model.of.name,
+            )
         schema = schema_of(model)
         return Query(QueryTerms(schema), self._runner if schema.replaces is None else self._merging)
 
@@ -376,6 +381,11 @@ class Session:
     @guarded
     def add_all(self, objs: Iterable[Any], *, ttl: timedelta | None = None) -> None:
         """Calls `add` for each object."""
+        if not isinstance(objs, Iterable):
+            raise DeclarationError(
+                "add_all() takes several objects, in a list or another iterable; add() takes one.",
+                found=type(objs).__qualname__,
+            )
         for obj in objects_with_names(self._names, objs):
             self._add(obj, ttl)
 

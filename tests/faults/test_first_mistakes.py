@@ -84,6 +84,9 @@ ANN = User(id=1, name="ann")
         (lambda s: s.query(User).filter(User.id == 1), AttributeError, r"where\(Model\.field == value\)"),
         (lambda s: s.query(User).values_list("name"), AttributeError, r"select\(Model\.field\)"),
         (lambda s: s.query(User).nothing, AttributeError, "no attribute 'nothing'.$"),
+        (lambda s: s.add_all(ANN), hb.DeclarationError, r"add\(\) takes one.*found='User'"),
+        (lambda s: s.query(User.name), hb.DeclarationError, r"query\(Model\)\.select\(Model\.field\).*field='name'"),
+        (lambda s: s.add(User(id=2**63, name="x")), hb.EncodingError, r"from `low` to `high`\..*low=-9"),
         (lambda s: s.query(User).join(Post), AttributeError, r"one query for each model, or session\.get_many"),
         (lambda s: s.query(User).group_by(User.age), AttributeError, r"first_of_each\(Model\.field"),
         (lambda s: s.query(User).paginate(20), AttributeError, r"page\(n\) for one page after another"),
@@ -203,6 +206,19 @@ def test_the_decorator_needs_the_table() -> None:
         bare(User)
     with pytest.raises(hb.DeclarationError, match="name of the table"):
         bare(family="d")
+
+
+@pytest.mark.parametrize("given", ["-name", "+name"])
+def test_a_direction_in_the_name_of_an_indexed_field_is_refused(given: str) -> None:
+    with pytest.raises(hb.DeclarationError, match=r'write hb\.desc\("at"\) or hb\.asc') as caught:
+
+        @hb.model(table="t")
+        class Indexed:
+            id: hb.Key[int] = hb.key()
+            name: hb.Column[str] = hb.column("n")
+            by_it = hb.index(given)
+
+    assert (caught.value.field, caught.value.index) == ("name", "by_it")
 
 
 def test_an_index_in_the_order_of_the_table_is_refused() -> None:

@@ -29,7 +29,9 @@ def integer(value: Any) -> int:
 
 def out_of_range(low: int, high: int) -> EncodingError:
     """The error for an integer that does not fit; integers are never wrapped or truncated."""
-    return EncodingError("An integer is out of the range of its codec.", low=low, high=high)
+    return EncodingError(
+        "An integer is out of the range of its codec: it must be from `low` to `high`.", low=low, high=high
+    )
 
 
 def floor_integer(value: Any, low: int, high: int) -> int | None:

@@ -387,6 +387,11 @@ def _build_index(
     parts: list[IndexPart] = []
     for declared_part in spec.parts:
         if declared_part.name not in fields:
+            if declared_part.name[:1] in {"-", "+"} and declared_part.name[1:] in fields:
+                raise mistake(
+                    'A direction is no part of a name: write hb.desc("at") or hb.asc("at").',
+                    field=declared_part.name[1:],
+                )
             raise mistake(
                 "The index names an unknown field: name one of the model.",
                 field=declared_part.name,
