@@ -78,8 +78,9 @@ class Counted:
         self.rows = 0
 
     def __call__(self, call: hb.store.Call) -> None:
-        self.calls += 1
-        self.rows += call.rows
+        if call.table != "hbmodel":  # the registry is read from time to time
+            self.calls += 1
+            self.rows += call.rows
 
     def taken(self) -> str:
         """The counts since the last time."""
