@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -808,3 +808,55 @@ def test_an_order_that_another_key_would_give_is_named() -> None:
     with pytest.raises(hb.FullScanRefused, match="read the whole table: add a condition") as caught:
         planned(query(Invoice).order_by(Invoice.due.desc()))
     planned(query(Invoice).order_by(Invoice.due.desc()).limit(20))
+
+
+@hb.model(table="partly_ordered", family="d")
+class Partly:
+    name: hb.Key[str] = hb.key()
+    state: hb.Column[str] = hb.column("s")
+    rank: hb.Column[int] = hb.column("r")
+    editor: hb.Column[str | None] = hb.column("e", default=None)
+    waiting = hb.index("rank", where=lambda model: model.state == "new")
+    by_editor = hb.index("editor", skip_none=True)
+
+
+def _partly(refine: Callable[[hb.Query[Any]], hb.Query[Any]]) -> Plan:
+    schema = hb.schema.schema_of(Partly)
+    terms = refine(Query(QueryTerms(schema), None)).terms  # type: ignore[arg-type]
+    return plan(terms, list(schema.indexes.values()), indexed=True)
+
+
+@pytest.mark.parametrize(
+    ("refine", "error", "index", "missing"),
+    [
+        (lambda q: q.order_by(Partly.rank), hb.errors.OrderNotAvailable, "waiting", "state == ..."),
+        (lambda q: q.order_by(Partly.rank.desc()), hb.errors.OrderNotAvailable, "waiting", "state == ..."),
+        (lambda q: q.where(Partly.rank > 3), hb.errors.FullScanRefused, "waiting", "state == ..."),
+        (lambda q: q.order_by(Partly.editor), hb.errors.OrderNotAvailable, "by_editor", "~(editor is None)"),
+    ],
+)
+def test_an_index_that_lacks_rows_is_named_with_its_condition(
+    refine: Callable[[hb.Query[Any]], hb.Query[Any]], error: type[hb.HbmodelError], index: str, missing: str
+) -> None:
+    with pytest.raises(error, match="repeat the condition of the index in the query") as caught:
+        _partly(refine)
+    assert (caught.value.index, caught.value.missing) == (index, missing)
+    condition = Partly.state == "new" if index == "waiting" else ~Partly.editor.is_(None)
+    assert _partly(lambda query: refine(query.where(condition))).path.name == index
+
+
+@pytest.mark.parametrize(
+    "refine",
+    [
+        lambda q: q.where(Partly.state == "done").order_by(Partly.rank),  # such rows have no entries
+        lambda q: q.where(Partly.state == "done", Partly.rank > 3),
+        lambda q: q.order_by(Partly.state),
+        lambda q: q.where(Partly.state == "done"),
+    ],
+)
+def test_an_index_whose_condition_would_not_help_is_not_named(
+    refine: Callable[[hb.Query[Any]], hb.Query[Any]],
+) -> None:
+    with pytest.raises(hb.errors.QueryError) as caught:
+        _partly(refine)
+    assert "repeat the condition" not in caught.value.message

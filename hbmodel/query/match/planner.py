@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 
 from attrs import evolve
@@ -115,6 +115,15 @@ def plan(
         ]
         _mention_apart(schema, matched, each)
         _mention_none(terms, matched, never_none)
+        for index, missing, _ in _partial_indexes(terms, paths, each):
+            raise OrderNotAvailable(
+                "An index has this order, but it has entries for only some rows, and the query may match others: "
+                "repeat the condition of the index in the query.",
+                table=schema.table,
+                fields=[part.field.name for part in terms.ordering],
+                index=index.name,
+                missing=missing,
+            )
         raise OrderNotAvailable(
             "No path gives this order: declare an index for it, or sort the items yourself.",
             table=schema.table,
@@ -161,6 +170,17 @@ def _check_scan(
         _mention_merging(terms, merging)
         _mention_unreadable(terms, readable)
         _mention_order(terms, readable, built.path)
+        for index, missing, partly in _partial_indexes(terms, paths_of(schema, readable)):
+            if partly.parts or partly.bounded:
+                raise FullScanRefused(
+                    "The query would read the whole table. An index begins with fields of its conditions, but has "
+                    "entries for only some rows, and the query may match others: repeat the condition of the index in "
+                    "the query, or call .allow_full_scan().",
+                    table=schema.table,
+                    path=built.path.name,
+                    index=index.name,
+                    missing=missing,
+                )
         raise FullScanRefused(
             "The query would read the whole table: add a condition on the leading key fields of the table or an "
             "index, or call .allow_full_scan(). first(), last(), limit(n), and limit(n).page(size), need neither if "
@@ -203,6 +223,28 @@ def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequ
             index=paths[0].name,
             missing=missing,
         )
+
+
+def _partial_indexes(
+    terms: QueryTerms, paths: Sequence[Path], each: Set[str] = frozenset()
+) -> Iterator[tuple[Index, str, KeyConditions]]:
+    """The indexes that could answer a query if it had their own conditions too, each with these conditions, and with
+    the match of the query that has them. The query must have no conditions on the same fields, since these may exclude
+    each other.
+    """
+    parts = conjuncts(terms.predicate)
+    said = frozenset[str]().union(*(part.names() for part in parts))
+    for path in paths:
+        if path.index is None or not path.index.conditions or (missing := misfit(path.index, parts)) is None:
+            continue
+        if any(not said.isdisjoint(condition.names()) for condition in path.index.conditions):
+            continue
+        narrower = (*parts, *path.index.conditions)
+        matched = _match(path, narrower, terms.schema)
+        if matched is not None and each <= set(matched.fixed(path.layout)):
+            way = direction(path.layout, matched, terms.ordering, _never_none(narrower), each)
+            if way is not None and _scans_to_merge(path, matched, way, each) <= MAX_MERGED:
+                yield path.index, missing, matched
 
 
 def _mixed(layout: KeyLayout, each: Set[str]) -> str | None:
