@@ -416,7 +416,7 @@ def test_parts_hold_every_key_of_the_plan_once(
     with fresh(Sample) as store:
         reader = QueryRunner(lambda _: store, lambda schema: Binding(schema, (), (), ()), None, Guard())
         query = Query(QueryTerms(hb.schema.schema_of(Sample)), reader).allow_full_scan()
-        plan = reader._plan(query.terms)
+        plan = reader.planned(query.terms)
     (bucket,) = plan.buckets
     kept = merge_ranges(KeyRange(*bounds) for bounds in ranges)
     parts = partition(evolve(plan, buckets=[evolve(bucket, ranges=kept)]), starts, count)

@@ -23,12 +23,12 @@ from hbmodel.query.explain.explained_plan import explain
 from hbmodel.query.match.partitioning import partition, within
 from hbmodel.query.match.plan import Plan
 from hbmodel.query.match.planner import plan
+from hbmodel.query.run.attempts import Attempts, OutdatedPlan
 from hbmodel.query.run.counting import count_items
 from hbmodel.query.run.executor import Found, PlanExecutor, read_page, read_token, shape
 from hbmodel.query.run.first_of_each import Key, conditions_of, first_of_each, in_plans
 from hbmodel.query.run.loaded_maps import load_maps, with_loaded, with_maps
 from hbmodel.query.run.page_window import Skipped, skips_by_keys
-from hbmodel.query.run.reading import OutdatedPlan, Reading
 from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.session.queries.bulk_delete import BulkDelete, Progress
@@ -49,7 +49,9 @@ class QueryRunner:
     """Runs the queries of a session, as their `Source`.
 
     Args:
+        view: returns the store in which each object of a model is a row.
         bind: returns a model's binding; raises an error if the session is closed.
+        seal: encrypts continuation tokens; None leaves them readable.
         guard: the guard of the session. After the session has been closed, its queries return no more items.
         lease: seconds for which a binding is trusted, or None.
         work: executes deletes; None in a runner that only reads.
@@ -65,14 +67,12 @@ class QueryRunner:
         work: UnitOfWork | None = None,
         sizes: SessionSizes = SESSION_SIZES,
     ) -> None:
+        self.seal = seal
         self._work, self._sizes = work, sizes
-        self._view, self._bind, self._seal, self._guard, self._lease = view, bind, seal, guard, lease
+        self._view, self._bind, self._guard, self._lease = view, bind, guard, lease
         self._plans: dict[tuple[int, str | None, Set[str]], tuple[QueryTerms, Binding, Plan]] = {}
 
-    def _plan(self, terms: QueryTerms, path: str | None = None) -> Plan:
-        return self._planned(terms, path)[0]
-
-    def _planned(
+    def _plan_and_binding(
         self, terms: QueryTerms, path: str | None = None, each: Set[str] = frozenset()
     ) -> tuple[Plan, Binding]:
         """The plan of a query, and the binding with which it was made."""
@@ -88,24 +88,24 @@ class QueryRunner:
         self._plans[id(terms), path, each] = terms, binding, query_plan
         return query_plan, binding
 
-    def _reading(
+    def _attempts(
         self,
         terms: QueryTerms,
         query_plan: Plan,
         binding: Binding,
         wanted: int | None = None,
         each: Set[str] = frozenset(),
-    ) -> Reading:
+    ) -> Attempts:
         """Attempts to read a query. The first attempt uses the given plan."""
         store = self._store(terms)
 
         def plan_again(outdated: Plan) -> PlanExecutor:
-            latest, latest_binding = self._planned(terms, outdated.path.name, each)
+            latest, latest_binding = self._plan_and_binding(terms, outdated.path.name, each)
             same = latest if latest.backwards == outdated.backwards else latest.opposite
             return PlanExecutor(store, same, wanted, self._check(terms, same, latest_binding), load)
 
         load = None if terms.on_unreadable is None else self._loading(terms)
-        return Reading(
+        return Attempts(
             PlanExecutor(store, query_plan, wanted, self._check(terms, query_plan, binding), load), plan_again
         )
 
@@ -139,18 +139,13 @@ class QueryRunner:
         view = self._view(terms.schema)
         return view if terms.moment is None else as_of(view, before(terms.moment))
 
-    @property
-    def seal(self) -> Seal | None:
-        """Encrypts continuation tokens."""
-        return self._seal
-
-    def planned(self, terms: QueryTerms) -> Plan:
-        """The plan of a query."""
-        return self._plan(terms)
+    def planned(self, terms: QueryTerms, path: str | None = None) -> Plan:
+        """The plan of a query, on the path with this name or on the one that the planner chooses."""
+        return self._plan_and_binding(terms, path)[0]
 
     def token(self, terms: QueryTerms, text: str, backwards: bool) -> tuple[Token, Plan]:
         """The decoded continuation token, and the plan that it continues."""
-        return read_token(text, terms, lambda path: self._plan(terms, path), self._seal, backwards)
+        return read_token(text, terms, lambda path: self.planned(terms, path), self.seal, backwards)
 
     def found(
         self, terms: QueryTerms, query_plan: Plan, wanted: int | None, after: bytes | None
@@ -158,7 +153,7 @@ class QueryRunner:
         """Yields positions and values of the items of a plan after a position on its path. The caller takes at most
         `wanted` items.
         """
-        for attempt in self._reading(terms, query_plan, self._bind(terms.schema), wanted):
+        for attempt in self._attempts(terms, query_plan, self._bind(terms.schema), wanted):
             with attempt as executor, closing(executor.items(after)) as items:
                 for item in items:
                     if self._guard.closed:
@@ -168,7 +163,7 @@ class QueryRunner:
 
     def stream(self, terms: QueryTerms) -> Iterator[Any]:
         """Iterates over the items."""
-        items = self._items(terms, *self._planned(terms))
+        items = self._items(terms, *self._plan_and_binding(terms))
         if not terms.loading or terms.selection is not None or terms.on_unreadable is not None:
             return items
         return with_maps(self._view(terms.schema), terms, items)
@@ -186,7 +181,7 @@ class QueryRunner:
         item = shape(query_plan)
         remaining = terms.limit
         report = terms.on_unreadable
-        for attempt in self._reading(terms, query_plan, binding, wanted):
+        for attempt in self._attempts(terms, query_plan, binding, wanted):
             with attempt as executor, closing(executor.items(after)) as items:
                 for position, values in items:
                     after = position
@@ -214,7 +209,7 @@ class QueryRunner:
             return None
         keys = evolve(terms, selection=(), loading=())
         position, left = None, terms.offset
-        with closing(self.found(keys, self._plan(keys, query_plan.path.name), left, None)) as items:
+        with closing(self.found(keys, self.planned(keys, query_plan.path.name), left, None)) as items:
             for position, _ in itertools.islice(items, left):  # noqa: B007
                 left -= 1
         return Skipped(position, left > 0)
@@ -234,14 +229,14 @@ class QueryRunner:
         token: Token | None = None
         skipped: Skipped | None = None
         if at is None:
-            query_plan, binding = self._planned(terms)
+            query_plan, binding = self._plan_and_binding(terms)
             skipped = self._skipped_by_keys(terms, query_plan)
         else:
             # If this binding is older than the one of the plan, the query is planned again, which does no harm.
             binding = self._bind(terms.schema)
             token, query_plan = self.token(terms, at, backwards)
-        return self._reading(terms, query_plan, binding).result(
-            lambda executor: read_page(executor, size, token, self._seal, skipped)
+        return self._attempts(terms, query_plan, binding).result(
+            lambda executor: read_page(executor, size, token, self.seal, skipped)
         )
 
     def delete(self, terms: QueryTerms, batch_size: int, progress: Progress | None) -> int:
@@ -266,13 +261,13 @@ class QueryRunner:
     def count(self, terms: QueryTerms) -> int:
         """The number of items."""
         if terms.on_unreadable is not None:  # the whole object must be read to find out whether it can be read
-            return sum(1 for _ in self._items(terms, *self._planned(terms)))
+            return sum(1 for _ in self._items(terms, *self._plan_and_binding(terms)))
         # To count, nothing is selected, so that only the cells that predicates and existence need are read.
         terms = evolve(terms, selection=())
-        query_plan, binding = self._planned(terms)
+        query_plan, binding = self._plan_and_binding(terms)
         if terms.limit is not None:
             return sum(1 for _ in self._items(terms, query_plan, binding))
-        return max(0, self._reading(terms, query_plan, binding).result(count_items) - terms.offset)
+        return max(0, self._attempts(terms, query_plan, binding).result(count_items) - terms.offset)
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
         """The first item for each key, or None if a key has no item. A key consists of one value for each of the
@@ -295,7 +290,8 @@ class QueryRunner:
         different = list(dict.fromkeys(keys))
         each = frozenset(field.name for field in fields)
         for some in in_plans(different, self._sizes.ranges):
-            self._planned(terms.with_conditions(conditions_of(fields, some)), None, each)  # raises if no path fits
+            # raises an error if no path fits
+            self._plan_and_binding(terms.with_conditions(conditions_of(fields, some)), None, each)
         firsts = {
             key: next(self.stream(evolve(terms.with_conditions(conditions_of(fields, [key])), limit=1)), None)
             for key in different
@@ -304,7 +300,7 @@ class QueryRunner:
 
     def _firsts(self, terms: QueryTerms, names: Sequence[str], keys: Sequence[Key]) -> Iterator[Any]:
         each = frozenset(names)
-        query_plan, binding = self._planned(terms, None, each)
+        query_plan, binding = self._plan_and_binding(terms, None, each)
         errors: list[RowError] | None = None if terms.on_unreadable is None else []
 
         def read(executor: PlanExecutor) -> list[Found | None]:
@@ -312,7 +308,7 @@ class QueryRunner:
                 errors.clear()
             return first_of_each(executor, names, keys, self._sizes.scans, errors)
 
-        firsts = self._reading(terms, query_plan, binding, 1, each).result(read)
+        firsts = self._attempts(terms, query_plan, binding, 1, each).result(read)
         if terms.on_unreadable is not None:
             for error in errors or ():
                 terms.on_unreadable(error)
@@ -321,7 +317,7 @@ class QueryRunner:
 
     def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
         """At most `count` partitions."""
-        query_plan = self._plan(terms)
+        query_plan = self.planned(terms)
         starts = (
             [region.range.start for region in self._view(terms.schema).regions(query_plan.path.table)]
             if query_plan.buckets
@@ -381,7 +377,7 @@ class QueryRunner:
 
     def explain(self, terms: QueryTerms) -> Explanation:
         """The plan of a query."""
-        query_plan, binding = self._planned(terms)
+        query_plan, binding = self._plan_and_binding(terms)
         able = self._view(terms.schema).capabilities
         return explain(
             query_plan,

@@ -1,4 +1,4 @@
-"""A read that plans its query again and continues if the indexes of the table change in the meantime."""
+"""Attempts to read a query, which is planned again and continued if the indexes of its table change."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class OutdatedPlan(Exception):
     """
 
 
-class Reading:
-    """Attempts to read a query, until one of them ends without `OutdatedPlan`: `for attempt in reading: with attempt as
-    executor: ...`
+class Attempts:
+    """Attempts to read a query, until one of them ends without `OutdatedPlan`: `for attempt in attempts: with attempt
+    as executor: ...`
 
     Each attempt has a new plan of the same path. An attempt that yields items continues after the last item of the
     previous attempt.
@@ -34,7 +34,7 @@ class Reading:
         self._executor, self._plan_again = executor, plan_again
         self._ended = False
 
-    def __iter__(self) -> Iterator[Reading]:
+    def __iter__(self) -> Iterator[Attempts]:
         while not self._ended:
             yield self
 

@@ -12,8 +12,8 @@ import hbmodel as hb
 from hbmodel.query.ask.query import Query
 from hbmodel.query.match.plan import Plan
 from hbmodel.query.match.planner import plan
+from hbmodel.query.run.attempts import Attempts, OutdatedPlan
 from hbmodel.query.run.executor import PlanExecutor
-from hbmodel.query.run.reading import OutdatedPlan, Reading
 
 
 @hb.model(table="readings", family="d")
@@ -48,9 +48,9 @@ def checks(*fails: bool) -> Callable[[], None]:
     return check
 
 
-def numbers_of(reading: Reading) -> Generator[int, None, None]:
+def numbers_of(attempts: Attempts) -> Generator[int, None, None]:
     after: bytes | None = None
-    for attempt in reading:
+    for attempt in attempts:
         with attempt as executor, closing(executor.items(after)) as items:
             for position, values in items:
                 after = position
@@ -72,7 +72,7 @@ def test_items_are_read_once_each_however_often_the_plan_is_made_again(
         return PlanExecutor(store, first, 3, check)
 
     expected = sorted(range(10), reverse=backwards != (path == "by_text"))
-    assert list(numbers_of(Reading(PlanExecutor(store, first, 3, check), plan_again))) == expected
+    assert list(numbers_of(Attempts(PlanExecutor(store, first, 3, check), plan_again))) == expected
     assert again == [first] * sum(fails)
 
 
@@ -86,10 +86,10 @@ def test_a_result_is_that_of_the_attempt_that_ends(store: hb.Store) -> None:
         executor.check()
         return len(seen)
 
-    reading = Reading(
+    attempts = Attempts(
         PlanExecutor(store, first, None, checks(True)), lambda outdated: PlanExecutor(store, outdated.opposite)
     )
-    assert reading.result(read) == 2
+    assert attempts.result(read) == 2
     assert seen == [first, second]
 
 
@@ -103,7 +103,7 @@ def test_other_errors_end_a_read(store: hb.Store) -> None:
         raise AssertionError("is not made again")
 
     with pytest.raises(hb.errors.QueryError):
-        Reading(PlanExecutor(store, first), plan_again).result(fail)
-    numbers = numbers_of(Reading(PlanExecutor(store, first), plan_again))
+        Attempts(PlanExecutor(store, first), plan_again).result(fail)
+    numbers = numbers_of(Attempts(PlanExecutor(store, first), plan_again))
     assert next(numbers) == 0
     numbers.close()
