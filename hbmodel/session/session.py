@@ -124,9 +124,9 @@ class Session:
             cache = BindingCache.of(self, store, lease, registry, grace, clock_bound, longest_call)
         else:
             cache.opened(self)
-        shared, self._cache, self._sizes = cache, cache, sizes
+        self._cache, self._sizes = cache, sizes
         lease = min(cache.lease, trusted_for(store))
-        self._names = SessionNames(store, registry=registry, cache=shared.names)
+        self._names = SessionNames(store, registry=registry, cache=cache.names)
         known = Bindings(store, self._registry, self._cache, self._names, sizes.pages, longest_call)
         self._bind, self._bind_to_write, self._view, self._writing = (
             known.bind,
@@ -222,6 +222,9 @@ class Session:
         return self._guard.closed
 
     def _planning_binding(self, schema: TableSchema) -> Binding:
+        """The binding of a model, for queries. Their items are read outside of the session's methods, so a closed
+        session and another thread are noticed here.
+        """
         guard = self._guard
         guard.enter()
         try:

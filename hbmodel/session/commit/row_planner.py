@@ -1,5 +1,7 @@
-"""Chooses the planner for writes of rows from the registry's entry of the table; only this module decides how rows are
-written.
+"""Chooses the planner for writes of rows from the registry's entry of the table.
+
+The caller chooses the protocol that carries out the plans. Calls that always write versioned rows make their planner
+themselves, for example those that move objects to another table.
 """
 
 from __future__ import annotations

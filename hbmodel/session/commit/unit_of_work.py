@@ -302,6 +302,11 @@ class UnitOfWork:
                     raise
 
     def _run_batch(self, current: Batch, *, again: bool = False) -> None:
+        """Writes a batch, or continues it, and records its outcomes.
+
+        Args:
+            again: whether the batch was already begun again because a row had moved.
+        """
         moving = current.owners[0].schema.replaces is not None
         if moving:
             self._moves.route(current)
@@ -410,6 +415,7 @@ class UnitOfWork:
                 self._unswept.append((store, running))
 
     def _protocol(self, current: Batch) -> Protocol[Any]:
+        """The protocol that writes a batch with the binding that its model has now."""
         if current.phase is not None:
             bound, rounds = self._clock.bound, self._sizes.move_rounds
             between = self._moves.between(current, bound, insert=self._inserting, rounds=rounds)
@@ -442,6 +448,7 @@ class UnitOfWork:
         )
         if not binding.written:
             return protocol
+        # In a table of other programs, rows have no system cells, but an immutable model may have indexes.
         return with_entries_first(current.schema, binding.written, current.writes, protocol)
 
     @staticmethod
