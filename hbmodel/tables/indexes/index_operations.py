@@ -120,10 +120,15 @@ def build_index(
                 checked = sweeps.verify()
             missing = checked.missing
             if checked.unfinished:
-                found_now = {
-                    name: getattr(checked, name) for name in ("refused", "samples", "duplicates", "duplicated")
-                }
-                return work.built(VERIFYING, evolve(total, **found_now), missing)
+                # rows and entries were counted by the build; what prevents its end was found by this check
+                found_now = evolve(
+                    total,
+                    refused=checked.refused,
+                    samples=checked.samples,
+                    duplicates=checked.duplicates,
+                    duplicated=checked.duplicated,
+                )
+                return work.built(VERIFYING, found_now, missing)
             work.states.rows_adopted()
             work.states.change(VERIFYING, READABLE)
 

@@ -84,12 +84,13 @@ class KeptLine:
     ) -> None:
         self.store, self.member = store, member
         self._registry, self._row, self._offset, self._times = registry, row, offset, times
-        self._lock, self._changed, self._kept, self._running = lock, changed, on_kept, running
+        self._lock, self._changed, self._on_kept, self._running = lock, changed, on_kept, running
         self._found: Row | None = None  # the row of the registry as it was last read
-        self._looked = self._used = running()
+        self._looked = running()  # when that read began, or when no registry table was found
+        self._used = running()  # when a call last used the line
         self.busy_in: int | None = None
         self._listed = True  # False if there is no registry table; no program can change a state in this case
-        self._troubled = False
+        self._troubled = False  # whether the store failed when it was last used; then `leave` does not try it
 
     # --- for writers --------------------------------------------------------------------------------------------------
 
@@ -177,7 +178,7 @@ class KeptLine:
                 continue
             if self.member.sent is not None:  # the line was found on the roll, but the registry has not been read yet
                 self._read(store)
-            self._kept()
+            self._on_kept()
             return
         raise StoreUnavailable(
             "The program's line on the writers' roll could not be put, so nothing was written: try again.",
@@ -185,8 +186,10 @@ class KeptLine:
         )
 
     def _put(self, store: Store, kind: Kind) -> bool:
-        """Puts the line; returns whether it is on the roll. If the store confirms that a line of the kind `on` was put,
-        the registry is also read.
+        """Puts the line, and returns whether it is on the roll.
+
+        If the store confirms the put of a line of the kind `on`, the registry is read in the same call as the line.
+        Without this confirmation, the line is first looked for, and the caller reads the registry.
         """
         with self._lock:
             self.member = self.member.put(self._running(), kind)
@@ -218,8 +221,10 @@ class KeptLine:
         return True
 
     def _find(self, store: Store, sent: RollLine) -> bool:
-        """Whether a line is on the roll although its put was refused, or the answer was lost. The registry may be read
-        only after this.
+        """Whether a line is on the roll although its put was refused, or the answer was lost.
+
+        The registry must be read after this. A change does not wait for a program whose line it has not found on
+        the roll, so this program must read a registry that already has the change.
         """
         (own,) = store.get(self._registry, [self._key], [LINE])
         line = None if own is None else RollLine.decode(own.columns[LINE].value)

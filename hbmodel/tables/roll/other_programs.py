@@ -113,14 +113,18 @@ class OtherPrograms:
         return self.store.capabilities.gated_writes
 
     def _listed(self, row: bytes, registration: Registration, now: int) -> bool:
-        """Whether all programs that can still write according to an earlier state are on the roll."""
+        """Whether all programs that can still write according to an earlier state are on the roll.
+
+        If the registry does not say since when programs are on the roll, this call records that they are from now on.
+        """
         if registration.listed is None:
             self.registry.mark_listed(row)
             return False
         return registration.listed == 0 or registration.listed + self.drain.written < now
 
-    def _over(self, since: int, drain: float, now: int, whom: Awaited) -> bool:
-        left = since + drain - now
+    def _over(self, since: int, longest: float, now: int, whom: Awaited) -> bool:
+        """Whether `longest` ms have passed since a change. If not, waits for a part of the time that is left."""
+        left = since + longest - now
         if left <= 0:
             return True
         self.wait(left / 1000, whom, ())

@@ -23,9 +23,9 @@ CELLS = 1000
 cells.
 """
 
-Unmapped = Callable[[bytes], bytes | None]
-"""Maps the column of a cell to the column that a model would have to declare for it; None if the model declares that
-column, or if the cell is one of the library's own.
+ToDeclare = Callable[[bytes], bytes | None]
+"""The function from the column of a cell to the column that a model would have to declare for it. None if the model
+declares that column, or if the cell is one of the library's own.
 """
 
 
@@ -55,18 +55,20 @@ def unmapped_columns(
     """
     table, mapped = schemas[0].table, {name for schema in schemas for name in schema.family_names}
     families = sorted(mapped & {family.name for family in store.families(table)})
-    unmapped = [(schema.family_names, _unmapped(schema)) for schema in (*schemas, *others)]
+    models = [(schema.family_names, _to_declare(schema)) for schema in (*schemas, *others)]
     rows: dict[bytes, Sequence[bytes]] = {}
     doubtful: list[tuple[bytes, dict[str, bytes]]] = []
     for batch in sample_rows(store, table, count, families, And((Pagination(CELLS, 0), KeyOnly()))).batches:
         for row in batch:
             rows[row.row] = [*row.columns]
             columns_by_name = {
-                name: column for column in row.columns if (name := _declared(column, unmapped)) is not None
+                name: column for column in row.columns if (name := _undeclared_name(column, models)) is not None
             }
-            doubtful += [(row.row, columns_by_name)] if columns_by_name else []
+            if columns_by_name:
+                doubtful.append((row.row, columns_by_name))
     row_counts: dict[str, int] = {}
     gets = [Get(row, sorted(columns_by_name.values())) for row, columns_by_name in doubtful]
+    # the scan returned no values, so the cells that may be empty are read again
     for read, (_, columns_by_name) in zip(store.get_each(table, gets) if gets else (), doubtful, strict=True):
         cells = {} if read is None else read.columns
         for name, column in columns_by_name.items():
@@ -104,30 +106,30 @@ def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list
     return others
 
 
-def _declared(column: bytes, models: Sequence[tuple[Sequence[bytes], Unmapped]]) -> str | None:
+def _undeclared_name(column: bytes, models: Sequence[tuple[Sequence[bytes], ToDeclare]]) -> str | None:
     """The column as a model would declare it; None if one of the models declares it already."""
-    family, name = column.partition(b":")[0], column
-    for families, unmapped in models:
+    family, shortest = column.partition(b":")[0], column
+    for families, to_declare in models:
         if family in families:
-            other_name = unmapped(column)
-            if other_name is None:
+            name = to_declare(column)
+            if name is None:
                 return None
-            name = min(name, other_name, key=len)
-    return name.decode("latin-1")
+            shortest = min(shortest, name, key=len)
+    return shortest.decode("latin-1")
 
 
-def _unmapped(schema: TableSchema) -> Unmapped:
+def _to_declare(schema: TableSchema) -> ToDeclare:
     known = {field.column for field in schema.columns} | ({schema.exists_column} if schema.exists_column else set())
     maps = tuple(map_field.column for map_field in schema.maps)
     wide = schema.wide_rows
     if wide is not None and wide.row_version is not None:
         known.add(wide.lead + ROW_VERSION)
 
-    def unmapped(column: bytes) -> bytes | None:
+    def to_declare(column: bytes) -> bytes | None:
         family, _, qualifier = column.partition(b":")
         end = 0 if wide is None else wide.prefix_end(qualifier)
         alias = qualifier if end is None else qualifier[end:]
         name = family + b":" + alias
         return None if alias.startswith(b"_") or name in known or (maps and name.startswith(maps)) else name
 
-    return unmapped
+    return to_declare
