@@ -10,9 +10,6 @@ from unicodedata import normalize
 from hbmodel.errors import DeclarationError
 from hbmodel.store.values import MAX_ROW_LENGTH
 
-LONG_ALIAS = "A column alias must be at most 32,767 bytes long."
-
-
 _SYSTEM = re.compile(rb"_[lrstuv]?|_p.*", re.DOTALL)
 """The qualifiers of hbmodel's own cells, in tables of rows and of indexes."""
 
@@ -32,7 +29,7 @@ def as_qualifier(
     """
     if external and isinstance(alias, bytes | bytearray):
         qualifier = bytes(alias)
-        _check_length(model, qualifier, MAX_ROW_LENGTH, LONG_ALIAS, **details)
+        _check_length(model, qualifier, **details)
     elif not isinstance(alias, str):
         raise DeclarationError(
             'A column alias must be text: hb.column("n", codec), hb.flag("e").',
@@ -41,7 +38,8 @@ def as_qualifier(
             **details,
         )
     else:
-        qualifier = _utf8(model, alias, MAX_ROW_LENGTH, LONG_ALIAS, **details)
+        qualifier = _utf8(model, alias, **details)
+        _check_length(model, qualifier, **details)
         if family and qualifier.startswith(family + b":"):
             raise DeclarationError(
                 "A column alias is the qualifier only: leave out the family. If the qualifier of an external table "
@@ -80,17 +78,17 @@ def is_field_name(name: str) -> bool:
     return name.isidentifier() and not iskeyword(name) and not special and normalize("NFKC", name) == name
 
 
-def _utf8(model: str, text: str, longest: int, message: str, **details: Any) -> bytes:
+def _utf8(model: str, text: str, **details: Any) -> bytes:
     try:
-        data = text.encode()
+        return text.encode()
     except UnicodeEncodeError:
         raise DeclarationError(
             "A name with a lone surrogate cannot be encoded as UTF-8: choose another name.", model=model, **details
         ) from None
-    _check_length(model, data, longest, message, **details)
-    return data
 
 
-def _check_length(model: str, data: bytes, longest: int, message: str, **details: Any) -> None:
-    if len(data) > longest:
-        raise DeclarationError(message, model=model, length=len(data), **details)
+def _check_length(model: str, qualifier: bytes, **details: Any) -> None:
+    if len(qualifier) > MAX_ROW_LENGTH:
+        raise DeclarationError(
+            "A column alias must be at most 32,767 bytes long.", model=model, length=len(qualifier), **details
+        )
