@@ -312,7 +312,9 @@ class TableSchema:
 
     @cached_property
     def move_column(self) -> bytes:
-        """`family:qualifier` of the mark of an object that is being moved to another key; see `protocol.move_marks`."""
+        """`family:qualifier` of the mark of an object that is being moved to another key; see
+        `protocol.indexed.move_marks`.
+        """
         return self.family + b":" + MOVE_QUALIFIER
 
     @cached_property

@@ -51,12 +51,13 @@ class RowPlan:
 
     Attributes:
         outcome: the outcome that holds once the row is written.
-        entries: the puts of entries, by index table. All of them must be carried out before the put of the row.
+        entries: the puts of entries, each with its index table. All of them must be carried out before the put of the
+            row.
         put: the only put of the row.
         row_delete: the delete that goes with the put of a dead marker or of an expiring row, one ms below the put.
-        stale: deletes by index table, which start after the acknowledgement.
-        marks: puts by index table that make verified entries unverified. All of them must be carried out before the put
-            of the row.
+        stale: the deletes of stale entries, each with its index table. They start after the acknowledgement.
+        marks: the puts that make verified entries unverified, each with its index table. All of them must be carried
+            out before the put of the row.
         condition: a column and the value that the row must still have in this column when the row is changed; the value
             None means no cell. If the condition is None, the row is changed in any case.
     """

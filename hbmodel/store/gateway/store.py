@@ -118,6 +118,13 @@ class GatewayStore(GatewayClient):
         return self._scan(self._name(table), scans, table)
 
     def _scan(self, name: bytes, scans: Sequence[Scan], called: str) -> list[Iterator[Sequence[Row]]]:
+        """Starts scans in the cheapest of three ways: one call for a piece of one row, encoded requests for the first
+        rows of many ranges, or scans that share connections.
+
+        Args:
+            name: the table's name as the server knows it.
+            called: the table's name as the store's user knows it.
+        """
         reading = first_piece(name, scans)
         if reading is not None and (request := self.SCAN_CALLS.whole(reading)) is not None:
             read = partial(self._call, Idempotence.NONE, request, table=called)
@@ -140,6 +147,7 @@ class GatewayStore(GatewayClient):
     def _multiplexed(
         self, name: bytes, scans: Sequence[Scan], called: str, backoff: Backoff
     ) -> list[Iterator[Sequence[Row]]]:
+        """Starts scans that share connections, and sends their first requests."""
         cursors = [Cursor(name, scan, called) for scan in scans]
         live = [cursor for cursor in cursors if not cursor.finished]
         if not live:

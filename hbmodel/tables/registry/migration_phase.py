@@ -1,7 +1,7 @@
 """The registry's record of a migration between two tables, which is one cell in the row of each table.
 
-`m:move` in the row of the old table contains the phase (see `protocol.migration`) and the new table; it is changed by
-check-and-put. As long as the new table must not be used alone, `m:from` in its row contains the old table.
+`m:move` in the row of the old table contains the phase (see `protocol.relocation.migration`) and the new table; it is
+changed by check-and-put. As long as the new table must not be used alone, `m:from` in its row contains the old table.
 """
 
 from __future__ import annotations

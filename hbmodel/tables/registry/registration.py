@@ -163,7 +163,7 @@ class Binding:
         states: the states of the declared indexes, by name.
         unregistered: columns of the model that the registry does not know. Unless other programs write the table, the
             model may read but not write until they are registered.
-        phase: how far the objects of the table have moved into another one, see `protocol.migration`.
+        phase: how far the objects of the table have moved into another one, see `protocol.relocation.migration`.
         phase_since: when the phase was written to the registry, in ms by the clock of the registry's server.
         cells: the cells of the registry's row from which the binding was made.
     """
