@@ -1,13 +1,19 @@
-"""The rules of the index protocol that the code refers to by number are those of their page."""
+"""The pages about the inside name what the code has: the rules that it refers to, files, classes and functions."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
+
+from tests.project.test_layers import trees
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "internals" / "index-protocol.md"
 HEADING = re.compile(r"^### Rule (\d+): \S.*$", re.MULTILINE)
+PATH = re.compile(r"`((?:[\w.-]+/)*[\w-]+\.(?:py|md|txt))`")
+ROW = re.compile(r"^\| `([\w/]+\.py)` \| (.*) \|$", re.MULTILINE)
 REFERENCE = re.compile(r"\brules? (\d+)(?: and (\d+))?")
 
 
@@ -35,13 +41,44 @@ def test_references_are_read() -> None:
     assert referred("a ruler 5, the rule") == set()
 
 
+def definitions(module: str, tree: ast.Module) -> Iterator[str]:
+    """The names by which pages may call a module and what it defines: each with and without what is before it."""
+    yield from (module[at:] for at in [0, *(found.end() for found in re.finditer(r"\.", module))])
+    stem = module.rpartition(".")[2]
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield f"{stem}.{node.name}"
+        elif isinstance(node, ast.ClassDef):
+            yield node.name
+            yield from (f"{node.name}.{member.name}" for member in node.body if isinstance(member, ast.FunctionDef))
+
+
 def test_each_rule_names_code_that_is_there() -> None:
     """Behind each rule stands where it is in the code: modules, classes and functions."""
-    code = {path: path.read_text(encoding="utf-8") for path in (ROOT / "hbmodel").rglob("*.py")}
-    modules = {path.relative_to(ROOT / "hbmodel").with_suffix("").as_posix().replace("/", ".") for path in code}
-    known = {name for text in code.values() for name in re.findall(r"^ *(?:def|class) (\w+)", text, re.MULTILINE)}
+    known = {name for module, tree in trees().items() for name in definitions(module, tree)}
     for rule in re.split(HEADING, PAGE.read_text(encoding="utf-8").partition("## What no rule can give")[0])[2::2]:
         (line,) = re.findall(r"^In the code: (.*?)\.$", rule, re.MULTILINE | re.DOTALL)
-        for name in re.findall(r"`([^`]+)`", line):
-            last = name.rpartition(".")[2]
-            assert last in known or any(f".{module}".endswith(f".{name}") for module in modules), name
+        assert [name for name in re.findall(r"`([^`]+)`", line) if name not in known] == []
+
+
+def test_definitions_are_named_with_what_is_around_them() -> None:
+    tree = ast.parse("def f(): ...\nclass A:\n    def g(self): ...")
+    assert set(definitions("a.b", tree)) == {"a.b", "b", "b.f", "A", "A.g"}
+
+
+def test_the_files_that_the_pages_name_are_there() -> None:
+    """With the folder that a page names; a name without a folder may be anywhere."""
+    files = [f"/{path.relative_to(ROOT).as_posix()}" for path in [*ROOT.glob("hbmodel/**/*"), *ROOT.glob("tests/**/*")]]
+    files += [f"/docs/{path.relative_to(ROOT / 'docs').as_posix()}" for path in ROOT.glob("docs/**/*.py")]
+    for page in PAGE.parent.glob("*.md"):
+        named = {name for name in PATH.findall(page.read_text(encoding="utf-8")) if not re.search("[A-Z]{4}", name)}
+        assert {name for name in named if not any(file.endswith(f"/{name}") for file in files)} == set(), page.name
+
+
+def test_the_modules_of_a_journey_have_what_the_page_says() -> None:
+    rows = ROW.findall((PAGE.parent / "index.md").read_text(encoding="utf-8"))
+    assert len(rows) > 20
+    for module, text in rows:
+        code = (ROOT / "hbmodel" / module).read_text(encoding="utf-8")
+        for name in re.findall(r"`([\w.]+)`", text):
+            assert all(re.search(rf"\b{part}\b", code) for part in name.split(".")), (module, name)
