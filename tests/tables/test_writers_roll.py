@@ -828,3 +828,23 @@ def test_a_line_is_kept_again_after_an_error_of_any_kind(caplog: pytest.LogCaptu
         assert comes_true(written)
         add(session, "c")
         assert comes_true(lambda: kinds(store) == ["rest"])
+
+
+def test_calls_that_keep_a_line_are_not_recorded() -> None:
+    """They come at any time, and would be among the calls of a later test on the same store."""
+
+    class Wrapped(RecordingStore):
+        @property
+        def unobserved(self) -> hb.Store:
+            """Keeps its lines through itself."""
+            return self
+
+    with fresh(PLAIN, gated=False) as inner:
+        store = Wrapped(inner, gated=False)
+        session = session_of(store, RollTimes(poll=0.01, idle=0.01))
+        session.add(PLAIN(name="a", rank=1))
+        session.commit()
+        told = store.told()
+        wait_until(lambda: kinds(inner.inner) == ["rest"])
+        assert store.told() == []
+        assert "put rolled" in told

@@ -29,6 +29,9 @@ from hbmodel.tables.roll.kept_line import ROLL_TIMES, KeptLine, RollTimes
 
 log = logging.getLogger("hbmodel")
 
+KEEPER = "hbmodel-writers-roll"
+"""The name of the threads that keep lines."""
+
 END = 5.0
 """The maximum number of seconds for which the end of a roll waits for the thread that keeps its lines."""
 
@@ -118,9 +121,7 @@ class WritersRoll:
         """Starts the thread that keeps the lines, unless it is running, and tells it that something has changed."""
         with self._changed:
             if self._keeper is None and not self._ended:
-                self._keeper = threading.Thread(
-                    target=self._keeping, args=(self._changed,), name="hbmodel-writers-roll", daemon=True
-                )
+                self._keeper = threading.Thread(target=self._keeping, args=(self._changed,), name=KEEPER, daemon=True)
                 self._keeper.start()
                 self._end_with_the_program(True)
             self._changed.notify_all()
