@@ -19,7 +19,7 @@ from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
 from hbmodel.query.ask.paging import FernetSeal, Seal
-from hbmodel.query.ask.query import Query
+from hbmodel.query.ask.query import Query, Source
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.run.map_slice import MapSlice
@@ -47,8 +47,9 @@ from hbmodel.session.names_of_rows import SessionNames
 from hbmodel.session.options import check_seconds
 from hbmodel.session.other_names import NAMED_ELSEWHERE
 from hbmodel.session.queries.cell_versions import CellVersion, asks_as_of, get_as_of, versions_of
-from hbmodel.session.queries.dictionary_queries import DictionaryQueryRunner
+from hbmodel.session.queries.dictionary_queries import DictionaryQueries
 from hbmodel.session.queries.map_entries import slice_of
+from hbmodel.session.queries.query_runner import QueryRunner
 from hbmodel.session.queries.two_table_queries import TwoTableQueries
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.store.observed import ObservedStore, OnCall
@@ -146,9 +147,10 @@ class Session:
             store, self._view, self._bind_to_write, self._clock, self._writing, atomic_rows=atomic_rows, sizes=sizes
         )
         self._guard = Guard(self._names)
-        self._runner = DictionaryQueryRunner(
-            self._view, self._planning_binding, self._seal, self._guard, lease, self._names, self._work, sizes
+        self._runner = QueryRunner(
+            self._view, self._planning_binding, self._seal, self._guard, lease, self._work, sizes
         )
+        self._named = DictionaryQueries(self._runner, self._names)
         self._moves = MigrationRouting(self._planning_binding, self._view)
         self._merging = TwoTableQueries(self._runner, self._moves)
 
@@ -254,7 +256,7 @@ class Session:
                 missing=[name for name in schema.layout.names if name not in key],
             )
         if "as_of" in key and asks_as_of(schema):
-            obj: T | None = get_as_of(self._runner, schema, key)
+            obj: T | None = get_as_of(self._source(schema), schema, key)
             return obj
         try:
             rows = [] if schema.replaces is not None else KeyMapper.rows_code(schema)(key)
@@ -312,7 +314,11 @@ class Session:
                 field=model.of.name,
             )
         schema = schema_of(model)
-        return Query(QueryTerms(schema), self._runner if schema.replaces is None else self._merging)
+        return Query(QueryTerms(schema), self._source(schema) if schema.replaces is None else self._merging)
+
+    def _source(self, schema: TableSchema) -> Source:
+        """Runs queries on the table of a model alone, even if the model replaces another one."""
+        return self._named if schema.dictionaries else self._runner
 
     def read_partition(self, partition: QueryPartition[T]) -> Query[T]:
         """The query for a partition that `partitions` has returned, in this or another process. Each use of the query
@@ -321,7 +327,9 @@ class Session:
         Raises:
             SchemaMismatch: the model's declaration differs from the one in the process that divided the query.
         """
-        return self._runner.of_partition(partition)
+        with self._names.bound():
+            terms = self._runner.terms_of(partition)
+        return Query(terms, self._source(terms.schema))
 
     @overload
     def entries(self, map_column: MapExpression[K, V], /, **key: Any) -> MapSlice[K, V]: ...

@@ -355,7 +355,7 @@ def check_parts(store: Store, data: st.DataObject) -> None:
         for part in parts:
             sent = evolve(pickle.loads(pickle.dumps(evolve(part, model=Order))), model=of.model)
             assert sent == part
-            restricted = reader.of_partition(sent)  # type: ignore[union-attr]
+            restricted: Query[Any] = Query(reader.terms_of(sent), reader)  # type: ignore[arg-type,union-attr]
             items = restricted.all()
             assert restricted.count() == len(items)
             found += items

@@ -12,10 +12,9 @@ from hbmodel.mapping.predicates import And
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import LIVE, Field, TableSchema
 from hbmodel.query.ask.arguments import whole
-from hbmodel.query.ask.query import Query
+from hbmodel.query.ask.query import Query, Source
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.session.get_many import known_rows
-from hbmodel.session.queries.query_runner import QueryRunner
 from hbmodel.store.port import Store, read_versions
 from hbmodel.store.values import Cell
 from hbmodel.tables.registry.registration import Binding
@@ -37,14 +36,14 @@ class CellVersion(NamedTuple, Generic[V]):
     value: V
 
 
-def get_as_of(runner: QueryRunner, schema: TableSchema, key: dict[str, Any]) -> Any:
+def get_as_of(source: Source, schema: TableSchema, key: dict[str, Any]) -> Any:
     """The object with a key, as of the time that is given together with the fields of the key, or None."""
     time = key.pop("as_of")
     if not known_rows(schema, key):
         return None
     values = zip(schema.layout.names, KeyMapper(schema).complete(key), strict=True)
     predicate = And(tuple(FieldExpression[Any](of=schema.field(name)) == value for name, value in values))
-    return Query[Any](QueryTerms(schema, predicate), runner).as_of(time).first()
+    return Query[Any](QueryTerms(schema, predicate), source).as_of(time).first()
 
 
 def versions_of(

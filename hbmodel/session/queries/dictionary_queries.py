@@ -4,52 +4,93 @@ when an item is returned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from hbmodel.encoding.codecs import Dictionary
 from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, conjuncts
-from hbmodel.mapping.schema import Field, TableSchema
+from hbmodel.mapping.schema import Field
 from hbmodel.query.ask.explanation import Explanation
-from hbmodel.query.ask.paging import Page, Seal
-from hbmodel.query.ask.query import Query
+from hbmodel.query.ask.paging import Page
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.run.first_of_each import Key
-from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
-from hbmodel.session.commit.unit_of_work import UnitOfWork
+from hbmodel.session.queries.bulk_delete import Progress
 from hbmodel.session.queries.query_runner import QueryRunner
-from hbmodel.session.thread_guard import Guard
-from hbmodel.store.port import Store
 from hbmodel.tables.ids.names import Names
-from hbmodel.tables.registry.registration import Binding
 
 END = object()
 
 
-class DictionaryQueryRunner(QueryRunner):
-    """Runs queries on models with fields whose values are names in dictionaries.
+@frozen(eq=False)
+class DictionaryQueries:
+    """Runs queries on models with fields whose values are names in dictionaries, as their `Source`.
 
     Names that have no id in the dictionary are removed from the query, because no row has them. If only such names
     could satisfy a query, it reads no rows.
     """
 
-    def __init__(
-        self,
-        view: Callable[[TableSchema], Store],
-        bind: Callable[[TableSchema], Binding],
-        seal: Seal | None,
-        guard: Guard,
-        lease: float | None,
-        names: Names,
-        work: UnitOfWork,
-        sizes: SessionSizes = SESSION_SIZES,
-    ) -> None:
-        super().__init__(view, bind, seal, guard, lease, work, sizes)
-        self._names = names
+    runner: QueryRunner
+    names: Names
+
+    def stream(self, terms: QueryTerms) -> Iterator[Any]:
+        """Iterates over the items. Names are available only while an item is decoded, and not while the caller's code
+        runs.
+        """
+        with self.names.bound():
+            items = self.runner.stream(self._with_ids(terms))
+        return self._each_bound(items)
+
+    def _each_bound(self, items: Iterator[Any]) -> Iterator[Any]:
+        with closing(items):  # type: ignore[type-var]
+            while True:
+                with self.names.bound():
+                    item = next(items, END)
+                if item is END:
+                    return
+                yield item
+
+    def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
+        """One page."""
+        with self.names.bound():
+            return self.runner.page(self._with_ids(terms), size, at, backwards)
+
+    def count(self, terms: QueryTerms) -> int:
+        """The number of items."""
+        with self.names.bound():
+            return self.runner.count(self._with_ids(terms))
+
+    def delete(self, terms: QueryTerms, batch_size: int, progress: Progress | None) -> int:
+        """Deletes the items."""
+        return self.runner.delete_pages(terms, batch_size, progress, self.page)
+
+    def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
+        """The first item for each key, or None. No item has a key with a name that has no id."""
+        named = [(at, field.codec) for at, field in enumerate(fields) if isinstance(field.codec, Dictionary)]
+        with self.names.bound():
+            ids = {
+                at: self.names.find(dictionary, [key[at] for key in keys if key[at] is not None])
+                for at, dictionary in named
+            }
+            known = [n for n, key in enumerate(keys) if all(key[at] is None or key[at] in ids[at] for at, _ in named)]
+            items: list[Any] = [None] * len(keys)
+            found = self.runner.first_of_each(self._with_ids(terms), fields, [keys[n] for n in known])
+            for n, item in zip(known, found, strict=True):
+                items[n] = item
+        return items
+
+    def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
+        """At most `count` partitions."""
+        with self.names.bound():
+            return self.runner.partitions(self._with_ids(terms), count)
+
+    def explain(self, terms: QueryTerms) -> Explanation:
+        """The plan of a query."""
+        with self.names.bound():
+            return self.runner.explain(self._with_ids(terms))
 
     def _with_ids(self, terms: QueryTerms) -> QueryTerms:
         """The terms without the names that have no id. If all names have one, returns the object `terms` itself, so
@@ -60,7 +101,7 @@ class DictionaryQueryRunner(QueryRunner):
         wanted: dict[Dictionary, set[str]] = {}
         for dictionary, names in _names_in(terms.predicate):
             wanted.setdefault(dictionary, set()).update(names)
-        ids = {dictionary: self._names.find(dictionary, sorted(names)) for dictionary, names in wanted.items()}
+        ids = {dictionary: self.names.find(dictionary, sorted(names)) for dictionary, names in wanted.items()}
         if all(len(ids[dictionary]) == len(names) for dictionary, names in wanted.items()):
             return terms
         predicate = _known(terms.predicate, ids)
@@ -69,64 +110,6 @@ class DictionaryQueryRunner(QueryRunner):
             # nothing.
             predicate = And((*conjuncts(predicate), In(terms.schema.key_fields[0], ())))
         return evolve(terms, predicate=predicate)
-
-    def stream(self, terms: QueryTerms) -> Iterator[Any]:
-        if not terms.schema.dictionaries:
-            return super().stream(terms)
-        with self._names.bound():
-            items = super().stream(self._with_ids(terms))
-        return self._each_bound(items)
-
-    def _each_bound(self, items: Iterator[Any]) -> Iterator[Any]:
-        """Yields items. Names are available only while an item is decoded, and not while the caller's code runs."""
-        with closing(items):  # type: ignore[type-var]
-            while True:
-                with self._names.bound():
-                    item = next(items, END)
-                if item is END:
-                    return
-                yield item
-
-    def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
-        if not terms.schema.dictionaries:
-            return super().page(terms, size, at, backwards)
-        with self._names.bound():
-            return super().page(self._with_ids(terms), size, at, backwards)
-
-    def count(self, terms: QueryTerms) -> int:
-        if not terms.schema.dictionaries:
-            return super().count(terms)
-        with self._names.bound():
-            return super().count(self._with_ids(terms))
-
-    def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
-        named = [(at, field.codec) for at, field in enumerate(fields) if isinstance(field.codec, Dictionary)]
-        if not terms.schema.dictionaries:
-            return super().first_of_each(terms, fields, keys)
-        with self._names.bound():
-            ids = {
-                at: self._names.find(dictionary, [key[at] for key in keys if key[at] is not None])
-                for at, dictionary in named
-            }
-            known = [n for n, key in enumerate(keys) if all(key[at] is None or key[at] in ids[at] for at, _ in named)]
-            items: list[Any] = [None] * len(keys)
-            for n, item in zip(
-                known, super().first_of_each(self._with_ids(terms), fields, [keys[n] for n in known]), strict=True
-            ):
-                items[n] = item
-        return items
-
-    def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
-        with self._names.bound():
-            return super().partitions(self._with_ids(terms) if terms.schema.dictionaries else terms, count)
-
-    def of_partition(self, partition: QueryPartition[Any]) -> Query[Any]:
-        with self._names.bound():
-            return super().of_partition(partition)
-
-    def explain(self, terms: QueryTerms) -> Explanation:
-        with self._names.bound():
-            return super().explain(self._with_ids(terms) if terms.schema.dictionaries else terms)
 
 
 def _names_in(predicate: Predicate) -> Iterator[tuple[Dictionary, Iterable[str]]]:

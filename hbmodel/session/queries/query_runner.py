@@ -16,7 +16,6 @@ from hbmodel.mapping.schema import PRIMARY, Field, TableSchema, schema_of
 from hbmodel.query.ask.as_of import before
 from hbmodel.query.ask.explanation import Explanation
 from hbmodel.query.ask.paging import Page, Seal, Token
-from hbmodel.query.ask.query import Query
 from hbmodel.query.ask.query_partition import QueryPartition, described, layout_digest, rebuilt
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.explain.explained_plan import explain
@@ -341,8 +340,9 @@ class QueryRunner:
             for ranges in partition(query_plan, starts, count)
         ]
 
-    def of_partition(self, partition: QueryPartition[Any]) -> Query[Any]:
-        """The query for a partition.
+    @staticmethod
+    def terms_of(partition: QueryPartition[Any]) -> QueryTerms:
+        """The terms of the query for a partition.
 
         Raises:
             QueryError: the argument is not a partition.
@@ -360,7 +360,7 @@ class QueryRunner:
                 table=schema.table,
                 path=partition.path,
             )
-        terms = QueryTerms(
+        return QueryTerms(
             schema=schema,
             predicate=None if partition.predicate is None else rebuilt(schema, partition.predicate),
             backwards=partition.backwards,
@@ -373,7 +373,6 @@ class QueryRunner:
             loading=tuple(schema.maps_by_name[name] for name in partition.loading),
             moment=partition.moment,
         )
-        return Query[Any](terms, self)
 
     def explain(self, terms: QueryTerms) -> Explanation:
         """The plan of a query."""
