@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from hbmodel.errors import StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.store.checks.reads import check_scans, wanted_columns
@@ -28,19 +27,14 @@ from hbmodel.store.gateway.client import GatewayClient
 from hbmodel.store.gateway.failures import is_passing
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease
-from hbmodel.store.gateway.retry import IN_DOUBT, Backoff, Idempotence
-from hbmodel.store.gateway.scanning.first_piece import FirstPiece, first_piece
-from hbmodel.store.gateway.scanning.first_rows import FirstRows, ReadScan, want_first_rows
+from hbmodel.store.gateway.retry import IN_DOUBT, Idempotence
 from hbmodel.store.gateway.scanning.scan_calls import Request
-from hbmodel.store.gateway.scanning.scan_cursor import Cursor
-from hbmodel.store.gateway.scanning.scan_multiplexer import ScanIterator, ScanMultiplexer
+from hbmodel.store.gateway.scanning.scan_starter import ScanStarter
 from hbmodel.store.gateway.spread import spread
 from hbmodel.store.gateway.table_names import name_in_port, name_in_store
 from hbmodel.store.gateway.wire.connection import ThriftConnection
 from hbmodel.store.port import BegunPut, Capabilities, carry_out
 from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan
-
-logger = logging.getLogger("hbmodel")
 
 ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
@@ -118,65 +112,11 @@ class GatewayStore(GatewayClient):
         return self._scan(self._name(table), scans, table)
 
     def _scan(self, name: bytes, scans: Sequence[Scan], called: str) -> list[Iterator[Sequence[Row]]]:
-        """Starts scans in the cheapest of three ways: one call for a piece of one row, encoded requests for the first
-        rows of many ranges, or scans that share connections.
-
-        Args:
-            name: the table's name as the server knows it.
-            called: the table's name as the store's user knows it.
-        """
-        reading = first_piece(name, scans)
-        if reading is not None and (request := self.SCAN_CALLS.whole(reading)) is not None:
-            read = partial(self._call, Idempotence.NONE, request, table=called)
-            return [FirstPiece(lambda: self.SCAN_CALLS.received(read()))]
-        if not (self._wire.takes_encoded and self._backoff.attempts != 1 and want_first_rows(scans)):
-            return self._multiplexed(name, scans, called, self._backoff)
-        first = FirstRows(self.SCAN_CALLS, self.SERVICE, name, scans, self._sizes)
-        first.read(self._pool.lease_streams(len(scans), len(scans) // self._sizes.scans_each))
-        left = [scan for scan, rows in zip(scans, first.found, strict=True) if rows is None]
-        backoff = self._backoff
-        if left and first.trouble is not None:
-            logger.warning(
-                "%d scans of %s are begun again: %s", len(left), called, first.trouble.reason or first.trouble.message
-            )
-            self._caller.repeated()
-            backoff = evolve(backoff, attempts=backoff.attempts and backoff.attempts - 1)
-        rest = iter(self._multiplexed(name, left, called, backoff))
-        return [next(rest) if rows is None else ReadScan(rows) for rows in first.found]
-
-    def _multiplexed(
-        self, name: bytes, scans: Sequence[Scan], called: str, backoff: Backoff
-    ) -> list[Iterator[Sequence[Row]]]:
-        """Starts scans that share connections, and sends their first requests."""
-        cursors = [Cursor(name, scan, called) for scan in scans]
-        live = [cursor for cursor in cursors if not cursor.finished]
-        if not live:
-            return [ScanIterator(None, cursor) for cursor in cursors]
-        leases = self._pool.lease_streams(len(live))
-        multiplexers = [
-            ScanMultiplexer(
-                self.SCAN_CALLS,
-                lease,
-                live[first :: len(leases)],
-                backoff,
-                self._wire.timeout,
-                self._caller.repeated,
-                self._sizes.first_bytes,
-            )
-            for first, lease in enumerate(leases)
-        ]
-        shared = {cursor: multiplexer for multiplexer in multiplexers for cursor in multiplexer.cursors}
-        batches = [ScanIterator(shared.get(cursor), cursor) for cursor in cursors]
-        try:
-            for multiplexer in multiplexers:
-                multiplexer.start()
-            for multiplexer in multiplexers:
-                multiplexer.ask()
-        except BaseException:
-            for each in batches:
-                each.close()
-            raise
-        return list(batches)
+        """Starts scans that were checked; see `ScanStarter.start`."""
+        starter = ScanStarter(
+            self.SCAN_CALLS, self.SERVICE, self._pool, self._caller, self._backoff, self._wire, self._sizes
+        )
+        return starter.start(name, scans, called)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

@@ -84,7 +84,7 @@ class _Share:
         """Scanners to be closed."""
 
 
-class FirstRows:
+class FirstRowsReader:
     """Reads the first rows of ranges.
 
     Nothing is retried here: a range that got no answer for any reason is left to an ordinary scan.
