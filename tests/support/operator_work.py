@@ -248,7 +248,7 @@ class Place:
             stack.enter_context(patch(f"{module}.time", self.store))
         for name, pause in (
             ("hbmodel.protocol.driver.let_tick_pass", self.store.tick),
-            ("hbmodel.session.commit.unit_of_work.let_tick_pass", self.store.tick),
+            ("hbmodel.session.commit.batch_runner.let_tick_pass", self.store.tick),
             ("hbmodel.protocol.driver.await_clock", self.store.pass_by),
         ):
             stack.enter_context(patch(name, pause))

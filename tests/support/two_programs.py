@@ -141,7 +141,7 @@ class Stage:
         key, base = f"{number:07}", 10 * number
         with (
             patch("hbmodel.protocol.driver.let_tick_pass", self.store.tick),
-            patch("hbmodel.session.commit.unit_of_work.let_tick_pass", self.store.tick),
+            patch("hbmodel.session.commit.batch_runner.let_tick_pass", self.store.tick),
             patch("hbmodel.protocol.driver.await_clock", self.store.pass_by),
         ):
             state = self._begun(begin, key, base)
@@ -174,7 +174,7 @@ class Stage:
         base = 10 * number
         with (
             patch("hbmodel.protocol.driver.let_tick_pass", self.store.tick),
-            patch("hbmodel.session.commit.unit_of_work.let_tick_pass", self.store.tick),
+            patch("hbmodel.session.commit.batch_runner.let_tick_pass", self.store.tick),
             patch("hbmodel.protocol.driver.await_clock", self.store.pass_by),
         ):
             state = self._begun(begin, key, base)

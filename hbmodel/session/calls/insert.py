@@ -34,11 +34,12 @@ from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned.versioned_write import SentChanges, insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, put_object
 from hbmodel.session.calls.sending import Sending
+from hbmodel.session.commit.batch_runner import RESTARTS
 from hbmodel.session.commit.batches import Pending
 from hbmodel.session.commit.conflicts import reason_of
 from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.row_planner import row_planner
-from hbmodel.session.commit.unit_of_work import RESTARTS, UnitOfWork
+from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.store.gate import Gate
 from hbmodel.store.port import Store
 from hbmodel.tables.registry.nullable_columns import BindingWithoutNone, NoneNotAllowed

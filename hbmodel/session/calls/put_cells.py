@@ -13,7 +13,7 @@ from hbmodel.protocol.operations import Operation, Protocol
 from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan, carry_out
 from hbmodel.protocol.writes import Outcome, UpdateFields
 from hbmodel.session.calls.insert import Inserter
-from hbmodel.session.commit.unit_of_work import RESTARTS
+from hbmodel.session.commit.batch_runner import RESTARTS
 from hbmodel.store.values import Delete, Put
 from hbmodel.tables.registry.nullable_columns import BindingWithoutNone
 
