@@ -720,7 +720,7 @@ def test_a_retry_whose_commit_is_refused_can_be_made_again(
             raise error("Refused, on purpose.")
 
         with monkeypatch.context() as patched:
-            patched.setattr(session._work, "_run", refuse)
+            patched.setattr(session._work._runner, "run", refuse)
             with pytest.raises(error):
                 session.retry(count_on)
         assert repr(session).endswith("0 pending)")
