@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
+from itertools import chain, islice
 from typing import Any
 
 from hbmodel.errors import EncodingError, HbmodelError, KeyTooLong, PartialWrite, SessionError, UnknownOutcome
@@ -83,6 +84,8 @@ class BulkAdd:
                     **{"applied": [], "failures": [], "reason": reason_of(error), **partial, "position": self._certain},
                 ) from error
             self._wrote(position)
+        if self._certain < self._read:  # the last objects were refused
+            self._wrote(self._read)
         return self._read - self._refused
 
     def _wrote(self, position: int) -> None:
@@ -134,18 +137,19 @@ class BulkAdd:
             return
         while True:
             # Of several objects with the same key in a window, only the last is kept, so that shuffling cannot write an
-            # older one after it.
-            last: dict[tuple[int, Any], Pending] = {}
-            taken = 0
-            for call in encoded:
-                last[(id(call.schema), _identity(call))] = call
-                taken += 1
-                if taken == self._shuffle:
-                    break
-            if not taken:
+            # older one after it. If objects may be refused, all are kept, in their order, because the last may be
+            # refused.
+            of_keys: dict[tuple[int, Any], list[Pending]] = {}
+            for call in islice(encoded, self._shuffle):
+                same = of_keys.setdefault((id(call.schema), _identity(call)), [])
+                if self._on_refused is None:
+                    same.clear()
+                same.append(call)
+            if not of_keys:
                 return
-            mixed = list(last.values())
-            random.shuffle(mixed)
+            groups = list(of_keys.values())
+            random.shuffle(groups)
+            mixed = list(chain.from_iterable(groups))
             for call in mixed[:-1]:
                 yield call, False
             yield mixed[-1], True
