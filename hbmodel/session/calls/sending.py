@@ -28,6 +28,7 @@ class Sending:
     def __init__(self, calls: object = None) -> None:
         self._calls = calls if isinstance(calls, Calls) else None
         self._operation: Operation | None = None  # the operation that has begun and was not answered yet
+        self._changed = False  # whether an operation that has ended may have changed a table
         if self._calls is not None:
             self._calls.nothing_sent = True
 
@@ -41,13 +42,13 @@ class Sending:
 
     def perform(self, store: Store, operation: Change) -> Any:
         """Carries out one change, and returns its answer."""
-        self._operation = operation
+        self._begun(operation)
         try:
             answer = perform(store, operation)
         except BaseException as error:
             self._failed(error)
             raise
-        self._answered(operation)
+        self._ended(changed=True)
         return answer
 
     def _noted(self, protocol: Protocol[R]) -> Protocol[R]:
@@ -55,16 +56,14 @@ class Sending:
         try:
             operation = protocol.send(None)
             while True:
-                self._operation = operation
+                self._begun(operation)
                 try:
                     answer = yield operation
                 except SchemaMismatch as error:  # the operation was not begun, or only a part of it
-                    if isinstance(operation, Together | CheckAndPutRows):
-                        self._may_have_sent()
-                    self._operation = None
+                    self._ended(changed=isinstance(operation, Together | CheckAndPutRows))
                     operation = protocol.throw(error)
                     continue
-                self._answered(operation)
+                self._ended(changed=isinstance(operation, Change))
                 operation = protocol.send(answer)
         except StopIteration as stop:
             result: R = stop.value
@@ -72,16 +71,20 @@ class Sending:
         finally:
             protocol.close()
 
-    def _answered(self, operation: Operation) -> None:
-        if isinstance(operation, Change):
-            self._may_have_sent()
-        self._operation = None
+    def _begun(self, operation: Operation) -> None:
+        """Notes an operation that begins. A change counts as sent until the opposite is certain, even if an interrupt
+        stops this object while it finds that out.
+        """
+        self._operation = operation
+        if self._calls is not None and isinstance(operation, Change):
+            self._calls.nothing_sent = False
 
     def _failed(self, error: BaseException) -> None:
-        if self._operation is not None and may_have_written(self._operation, error):
-            self._may_have_sent()
-        self._operation = None
+        if self._operation is not None:
+            self._ended(changed=may_have_written(self._operation, error))
 
-    def _may_have_sent(self) -> None:
+    def _ended(self, *, changed: bool) -> None:
+        """Notes that the operation has ended, and whether it may have changed a table."""
+        self._operation, self._changed = None, self._changed or changed
         if self._calls is not None:
-            self._calls.nothing_sent = False
+            self._calls.nothing_sent = not self._changed
