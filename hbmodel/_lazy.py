@@ -41,7 +41,12 @@ def lazy(
             return None
         for module in modules:
             found = import_module(f"{package}.{module}")
-            if name in getattr(found, "__all__", vars(found)):
+            offered = getattr(found, "__all__", None)
+            if offered is None:  # what it defines, but nothing that it imports
+                offered = [
+                    each for each, value in vars(found).items() if getattr(value, "__module__", "") == found.__name__
+                ]
+            if name in offered:
                 return found.__name__
         return None
 

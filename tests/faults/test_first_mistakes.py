@@ -149,7 +149,7 @@ def test_a_name_of_a_module_is_not_at_the_top_and_the_error_says_where_it_is(nam
     assert hasattr(getattr(hb, place), name)
 
 
-@pytest.mark.parametrize("name", ["nothing", "_hidden", "__wrapped__"])
+@pytest.mark.parametrize("name", ["nothing", "_hidden", "__wrapped__", "Any", "Mapping"])
 def test_an_unknown_name_at_the_top_is_refused_without_advice(name: str) -> None:
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'$"):
         getattr(hb, name)
