@@ -254,4 +254,7 @@ def _writer(place: RegistryKey, found_line: FoundLine, now: int, skew: int) -> T
 
 
 def _moment(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # the time in a damaged line is too far away
+        return datetime.max.replace(tzinfo=UTC)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -114,6 +116,16 @@ def test_without_the_time_of_its_death_the_program_counts_as_alive_until_its_lea
         assert "may still be carried out" in stays(store).message
         put_line(store, LEASE + HOUR // 2)
         assert "may still be carried out" in stays(store, longest_call=SHORT).message
+
+
+@pytest.mark.parametrize("far", [10**15, 10**18, 10**30])
+def test_a_damaged_line_with_a_time_that_no_calendar_has_is_listed_and_not_forgotten(far: int) -> None:
+    with fresh(ONE, gated=False) as store:
+        put_line(store, LEASE + 2 * HOUR, kind="rest", late=far)
+        (listed,) = hb.tables.table_writers(store, "rolled")
+        assert (listed.state, listed.until) == ("resting", datetime.max.replace(tzinfo=UTC))
+        assert json.loads(json.dumps(listed.as_json))["until"].startswith("9999-12-31")
+        assert "until 9999-12-31" in str(stays(store, longest_call=SHORT).reason)
 
 
 def test_a_call_of_unknown_outcome_counts_from_when_it_was_sent() -> None:
