@@ -110,6 +110,7 @@ class BulkAdd:
         schema: TableSchema | None = None
         lifetime: int | None = None
         for obj in objs:
+            own: TableSchema | None = None
             try:
                 own = schema_of_object(obj)
                 if own is not schema:
@@ -118,7 +119,8 @@ class BulkAdd:
             except HbmodelError as error:
                 position = {"position": self._read, "written": self._certain}
                 refused = type(error)(error.message, **{**error.details, **position})
-                if self._on_refused is None or not isinstance(error, EncodingError | KeyTooLong):
+                cannot_be_stored = own is schema and isinstance(error, EncodingError | KeyTooLong)
+                if self._on_refused is None or not cannot_be_stored:  # a wrong `ttl` refuses no single object
                     raise refused from None
                 self._read += 1
                 self._refuse(obj, refused)
