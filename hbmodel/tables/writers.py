@@ -97,6 +97,11 @@ _MAY_LIVE = (
     "The program may be alive: it has put its line on the writers' roll lately. If it has certainly ended, say for how "
     "many seconds it has been dead: dead_for=... (--dead-for in the command line)."
 )
+_MAY_SEND = (
+    "The lease of the program has ended, but the program may still run, and may send a call that it has begun before. "
+    "If it has certainly ended, say for how many seconds it has been dead: dead_for=... (--dead-for in the command "
+    "line). Only then can longest_call shorten the time."
+)
 _PUT_SINCE = (
     "The program has put its line on the writers' roll since the time at which it is said to have been dead. Nothing "
     "was changed."
@@ -130,7 +135,8 @@ def forget_writer(
 
     - `dead_for`: the program ended at least so long ago. Without it, the program counts as alive until its lease ends.
     - `longest_call`: no request of the program is carried out later than this after it was sent, because its gateway
-      gives up calls earlier than the program's line says.
+      gives up calls earlier than the program's line says. If the program was writing, this needs `dead_for` too: a
+      program that was suspended could send a call much later.
 
     The bound of the clocks, `times.clock_bound`, is added in any case. If no change waits for the program any more, the
     call changes nothing.
@@ -171,9 +177,13 @@ def forget_writer(
     dead_since = None if dead_for is None else now - round(1000 * dead_for)
     if dead_since is not None and found.stamp > dead_since + skew:
         raise StoreError(_PUT_SINCE, table=table, process=who)
-    if line.kind == "on" and dead_since is None and now <= found.stamp + line.lease + skew:
-        raise StoreError(_MAY_LIVE, table=table, process=who)
-    until = _carried_out(found, line, dead_since, None if longest_call is None else round(1000 * longest_call)) + skew
+    shorter = None if longest_call is None else round(1000 * longest_call)
+    if line.kind == "on" and dead_since is None:
+        if now <= found.stamp + line.lease + skew:
+            raise StoreError(_MAY_LIVE, table=table, process=who)
+        if shorter is not None and shorter < line.longest_call:
+            raise StoreError(_MAY_SEND, table=table, process=who)
+    until = _carried_out(found, line, dead_since, shorter) + skew
     if now <= until:
         reason = f"for another {(until - now) // 1000 + 1} s, until {_moment(until):%Y-%m-%d %H:%M:%S} UTC"
         raise StoreError(_ON_ITS_WAY, table=table, process=who, reason=reason)

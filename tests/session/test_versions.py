@@ -716,7 +716,7 @@ def test_a_retry_whose_commit_is_refused_can_be_made_again(
         session.add(Account(name="a", owner="ann"))
         session.commit()
 
-        def refuse(*_: object) -> None:
+        def refuse(*_: object, **options: object) -> None:
             raise error("Refused, on purpose.")
 
         with monkeypatch.context() as patched:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +27,9 @@ LEASE, CALL = 10 * HOUR, 100 * HOUR
 
 SHORT = 3600
 """The longest call through a gateway that gives up each call after an hour, in seconds."""
+
+ENDED: Mapping[str, Any] = {"dead_for": 1.5 * HOUR / 1000, "longest_call": SHORT}
+"""Arguments that allow to forget a program that has put its line two hours ago, or earlier."""
 
 
 def put_line(
@@ -72,11 +76,11 @@ def test_a_build_does_not_wait_for_a_line_that_was_forgotten() -> None:
         put_line(store, LEASE + 2 * HOUR)
         (listed,) = hb.tables.table_writers(store, "rolled")
         assert listed.until is not None
-        forgotten = forget(store, longest_call=SHORT)
+        forgotten = forget(store, **ENDED)
         assert (forgotten.line, forgotten.pid, forgotten.state, forgotten.until) == (listed.line, 7, "ended", None)
         assert kinds(store) == ["gone"]
         hb.indexes.build_index(store, ONE, "by_rank")
-        assert forget(store, longest_call=SHORT).state == "ended"
+        assert forget(store, **ENDED).state == "ended"
 
 
 def test_the_id_that_is_listed_names_the_line() -> None:
@@ -86,7 +90,7 @@ def test_the_id_that_is_listed_names_the_line() -> None:
         assert listed.line == "61" * 16
         assert str(listed).endswith(f", line {listed.line}")
         assert listed.as_json["line"] == listed.line
-        assert forget(store, listed.line, longest_call=SHORT).state == "ended"
+        assert forget(store, listed.line, **ENDED).state == "ended"
 
 
 def test_a_program_that_may_be_alive_is_not_forgotten() -> None:
@@ -114,8 +118,10 @@ def test_without_the_time_of_its_death_the_program_counts_as_alive_until_its_lea
     with fresh(ONE, gated=False) as store:
         put_line(store, CALL + HOUR)
         assert "may still be carried out" in stays(store).message
-        put_line(store, LEASE + HOUR // 2)
-        assert "may still be carried out" in stays(store, longest_call=SHORT).message
+        put_line(store, LEASE + 2 * HOUR)
+        assert "may send a call that it has begun before" in stays(store, longest_call=SHORT).message
+        assert "may still be carried out" in stays(store, longest_call=2 * CALL / 1000).message
+        assert forget(store, **ENDED).state == "ended"
 
 
 @pytest.mark.parametrize("far", [10**15, 10**18, 10**30])
@@ -156,10 +162,10 @@ def test_two_lines_of_a_process_number_are_not_told_apart() -> None:
         put_line(store, LEASE + 2 * HOUR)
         put_line(store, HOUR, id_=b"b" * 16)
         with pytest.raises(DeclarationError) as caught:
-            forget(store, longest_call=SHORT)
+            forget(store, **ENDED)
         assert [text[-32:] for text in caught.value.found] == ["61" * 16, "62" * 16]
         assert kinds(store) == ["on", "on"]
-        assert forget(store, "61" * 16, longest_call=SHORT).state == "ended"
+        assert forget(store, "61" * 16, **ENDED).state == "ended"
         assert kinds(store) == ["gone", "on"]
         assert "may be alive" in stays(store, longest_call=SHORT).message  # a line that is gone is no candidate
 
@@ -191,9 +197,8 @@ def test_a_line_of_a_newer_version_stays() -> None:
 def test_a_program_that_puts_its_line_meanwhile_is_not_forgotten() -> None:
     with fresh(ONE, gated=False) as store:
         put_line(store, LEASE + 2 * HOUR)
-
         with pytest.raises(StoreError, match="has put its line"):
-            forget(RenewedMeanwhile(store, gated=False), longest_call=SHORT)
+            forget(RenewedMeanwhile(store, gated=False), **ENDED)
         assert kinds(store) == ["on"]
 
 
@@ -206,7 +211,7 @@ def test_a_program_whose_line_was_forgotten_by_mistake_takes_another_one() -> No
             """False until the lease of a few milliseconds is over."""
             times = hb.indexes.IndexTimes(clock_bound=0)
             with suppress(StoreError):
-                return forget(store, listed.line, longest_call=0, times=times).state == "ended"
+                return forget(store, listed.line, dead_for=0, longest_call=0, times=times).state == "ended"
             return False
 
         assert comes_true(forgotten)

@@ -519,6 +519,7 @@ def test_rows_that_do_not_fit_are_named_and_stop_the_cut() -> None:
         moving = migration(store, Narrower)
         report = moving.start()
         assert (report.rows, report.refused, report.copied) == (2, 1, False)
+        assert "copied 1 of 2 rows, 1 of 1 key ranges" in str(report)
         assert "0000012c" in str(report)
         with pytest.raises(hb.errors.MigrationError, match="Some rows could not be copied"):
             moving.cut_over()

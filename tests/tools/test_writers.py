@@ -82,7 +82,7 @@ def test_a_program_that_was_killed_is_forgotten(url: str) -> None:
     assert refused.exit_code == 1
     assert "may still be carried out" in refused.output
     assert "reason='for another " in refused.output
-    forgotten = run(url, "cli_rolled", "--forget", "one:7", "--longest-call", "10m")
+    forgotten = run(url, "cli_rolled", "--forget", "one:7", "--longest-call", "10m", "--dead-for", "2h")
     assert forgotten.exit_code == 0
     assert forgotten.output.startswith(
         "no change waits for it any more: cli_rolled: job.py, process 7 on one: ended, seen "

@@ -48,7 +48,7 @@ class MigrationReport:
         new: the table to which they move.
         phase: `before`, `prepared`, `moving`, `cut`, `done`; during a rollback `returning` and `returned`, and for
             versioned models before these `halting` and `turned`; `closed` in a maintenance window.
-        rows: the rows that were copied, or read by a check.
+        rows: the rows that were read to be copied, or by a check. Those in `refused` are counted too.
         ranges: the number of key ranges into which the copying is divided.
         finished: how many of the key ranges are finished.
         refused: rows that cannot be copied, because the key is too long or the new layout does not accept their values.
@@ -101,7 +101,8 @@ class MigrationReport:
             return self.as_check()
         lines = [f"{self.old} -> {self.new}: {self.phase}"]
         if self.ranges:
-            lines.append(f"  copied {self.rows} rows, {self.finished} of {self.ranges} key ranges")
+            copied = f"{self.rows - self.refused} of {self.rows}" if self.refused else f"{self.rows}"
+            lines.append(f"  copied {copied} rows, {self.finished} of {self.ranges} key ranges")
         if self.refused:
             lines.append(f"  rows refused: {self.refused}")
             lines += [f"    {key}: {why}" for key, why in self.samples]
