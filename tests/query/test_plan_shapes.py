@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -47,8 +48,8 @@ def shapes(schema: TableSchema) -> list[PlanShape]:
 
 
 def forget(schema: TableSchema) -> None:
-    for key in [key for key, value in schema.compiled.items() if isinstance(value, PlanShape)]:
-        del schema.compiled[key]
+    for key in [key for key, value in list(schema.compiled.items()) if isinstance(value, PlanShape)]:
+        schema.compiled.pop(key, None)
 
 
 def made(query: Query[Any], names: Sequence[str] = ("by_c", "by_n"), path: str | None = None) -> Plan:
@@ -87,9 +88,33 @@ def told(plan: Plan) -> dict[str, Any]:
     }
 
 
-def outcome(query: Query[Any], names: Sequence[str], path: str | None) -> Any:
+@frozen
+class State:
+    """What is known of a table.
+
+    Attributes:
+        names: the indexes that can be read.
+        indexed: whether rows have system cells.
+        adopting: whether there are also rows without them.
+    """
+
+    names: Sequence[str]
+    indexed: bool
+    adopting: bool
+
+
+@st.composite
+def states(draw: st.DrawFn, schema: TableSchema) -> State:
+    """A table before, during and after the build of its indexes."""
+    names = draw(st.lists(st.sampled_from(sorted(schema.indexes)), unique=True)) if schema.indexes else []
+    return State(names, schema.versioned or bool(names) or draw(st.booleans()), draw(st.booleans()))
+
+
+def outcome(query: Query[Any], state: State, path: str | None) -> Any:
+    schema = query.terms.schema
+    readable = [schema.indexes[name] for name in state.names]
     try:
-        return told(made(query, names, path))
+        return told(plan(query.terms, readable, state.indexed, path, state.adopting))
     except HbmodelError as error:
         return type(error), error.message, error.details
 
@@ -134,23 +159,26 @@ def refined(draw: st.DrawFn, of: RandomModel) -> Query[Any]:
 @settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_the_plan_of_a_known_shape_is_that_of_a_comparison_of_paths(data: st.DataObject) -> None:
-    """Queries of the same form, and queries that differ in one more respect from the one whose shape is known."""
+    """Queries of the same form, and queries that differ in one more respect from the one whose shape is known. Another
+    program may build or drop an index between them.
+    """
     of = data.draw(models(covering=data.draw(st.booleans()), wide=True))
     schema = of.schema
-    names = data.draw(st.lists(st.sampled_from(sorted(schema.indexes)), unique=True)) if schema.indexes else []
-    path = data.draw(st.sampled_from([None, None, None, "primary", *names]))
+    state = data.draw(states(schema))
+    later = data.draw(st.sampled_from([state, state, data.draw(states(schema))]))
+    path = data.draw(st.sampled_from([None, None, None, "primary", *state.names]))
     first = data.draw(refined(of))
     projected = first.select(of.expression(data.draw(st.sampled_from(sorted(of.pools)))))
     changed = [first.reversed(), first.on_unreadable("skip"), projected, data.draw(refined(of))]
     second = data.draw(st.sampled_from([first, *changed]))
     predicates, _ = data.draw(conditions(of))
     others = [data.draw(like(of, predicate)) for predicate in predicates]
-    outcome(first.where(*predicates), names, path)
+    outcome(first.where(*predicates), state, path)
     seen = len(shapes(schema))
-    known = outcome(second.where(*others), names, path)
+    known = outcome(second.where(*others), later, path)
     event(f"{seen} shapes, {'plan' if isinstance(known, dict) else 'error'}")
     forget(schema)
-    assert known == outcome(second.where(*others), names, path)
+    assert known == outcome(second.where(*others), later, path)
 
 
 SAME = [
@@ -285,3 +313,22 @@ def test_bounds_that_one_path_can_express_only_for_some_values_choose_the_path_e
     query = query.where(TwoBounds.n > 3)
     for low, high, path in ((5, 7, "by_n"), (5, 5, "primary"), (5, 7, "by_n"), (5, 5, "primary")):
         assert made(query.where(TwoBounds.key >= low, TwoBounds.key <= high), ("by_n",)).path.name == path
+
+
+def test_threads_fill_in_their_own_values() -> None:
+    schema = hb.schema.schema_of(Shaped)
+    forget(schema)
+
+    def query(n: int) -> Query[Any]:
+        return asked(Shaped.a == f"a{n}", Shaped.b < n) if n % 2 else asked(Shaped.n == n)
+
+    def planned(n: int) -> dict[str, Any]:
+        if n % 50 == 0:
+            forget(schema)
+        return told(made(query(n)))
+
+    with ThreadPoolExecutor(4) as threads:
+        plans = list(threads.map(planned, range(200)))
+    for n, one in enumerate(plans):
+        forget(schema)
+        assert one == told(made(query(n)))
