@@ -165,7 +165,9 @@ def test_the_plan_of_a_known_shape_is_that_of_a_comparison_of_paths(data: st.Dat
     of = data.draw(models(covering=data.draw(st.booleans()), wide=True))
     schema = of.schema
     state = data.draw(states(schema))
-    later = data.draw(st.sampled_from([state, state, data.draw(states(schema))]))
+    marked = State(state.names, True, not state.adopting)
+    built = State(state.names, schema.versioned or bool(state.names) or not state.indexed, state.adopting)
+    later = data.draw(st.sampled_from([state, marked, built, data.draw(states(schema))]))
     path = data.draw(st.sampled_from([None, None, None, "primary", *state.names]))
     first = data.draw(refined(of))
     projected = first.select(of.expression(data.draw(st.sampled_from(sorted(of.pools)))))
@@ -332,3 +334,15 @@ def test_threads_fill_in_their_own_values() -> None:
     for n, one in enumerate(plans):
         forget(schema)
         assert one == told(made(query(n)))
+
+
+@pytest.mark.parametrize("first", range(4))
+@pytest.mark.parametrize("second", range(4))
+def test_the_kinds_of_rows_of_a_table_are_part_of_a_shape(first: int, second: int) -> None:
+    kinds = [State((), indexed, adopting) for indexed in (False, True) for adopting in (False, True)]
+    schema = hb.schema.schema_of(Shaped)
+    forget(schema)
+    outcome(asked(Shaped.a == "x"), kinds[first], None)
+    known = outcome(asked(Shaped.a == "y"), kinds[second], None)
+    forget(schema)
+    assert known == outcome(asked(Shaped.a == "y"), kinds[second], None)
