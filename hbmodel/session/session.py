@@ -36,6 +36,7 @@ from hbmodel.session.calls.rekey import rekey
 from hbmodel.session.calls.row_group import RowGroup
 from hbmodel.session.calls.sending import Sending
 from hbmodel.session.calls.update import update_call, update_key_call
+from hbmodel.session.commit.batch_runner import BatchRunner
 from hbmodel.session.commit.batches import Pending
 from hbmodel.session.commit.bulk_add import DEFAULT_BATCH, BulkAdd, OnRefused, Progress
 from hbmodel.session.commit.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
@@ -143,9 +144,8 @@ class Session:
             longest_call=longest_call,
             shared=self._cache.offset,
         )
-        self._work = UnitOfWork(
-            store, self._view, self._bind_to_write, self._clock, self._writing, atomic_rows=atomic_rows, sizes=sizes
-        )
+        batches = BatchRunner(store, self._view, self._bind_to_write, self._clock, self._writing, sizes)
+        self._work = UnitOfWork(batches, atomic_rows=atomic_rows)
         self._guard = Guard(self._names)
         self._runner = QueryRunner(
             self._view, self._planning_binding, self._seal, self._guard, lease, self._work, sizes

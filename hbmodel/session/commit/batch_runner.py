@@ -32,7 +32,7 @@ from hbmodel.session.commit.migration_routing import MigrationRouting
 from hbmodel.session.commit.row_planner import row_planner
 from hbmodel.session.commit.shared_row_batches import JointBatch
 from hbmodel.session.commit.shared_row_commit import JointCommit, Part
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
 from hbmodel.tables.registry.nullable_columns import BindingWithoutNone
@@ -63,10 +63,12 @@ class BatchRunner:
         bind: returns the current binding of a model, or raises an error if the model cannot be used.
         writing: called with the schemas of the models that will be written; returns a context manager around the
             writes.
+        sizes: the maximum sizes of what is written at once and of what is remembered.
         inserting: whether it is an error if a row of a versioned model exists.
 
     Attributes:
-        pinned: the version that the row must have, if all writes are into one row; None if no version is required.
+        pinned: the version that the row must have, if all writes are into one row. Either all of them are executed or
+            none. None if no version is required.
         unswept: batches whose index entries must still be verified or deleted. The list may be shared with another
             runner.
         doubted: whether the last batch may have put rows, so that it must not be planned again.
@@ -79,17 +81,32 @@ class BatchRunner:
         bind: Callable[[TableSchema], Binding],
         clock: ServerClock,
         writing: Callable[..., AbstractContextManager[object]],
-        sizes: SessionSizes,
+        sizes: SessionSizes = SESSION_SIZES,
         *,
-        pinned: RowVersion | None,
-        inserting: bool,
-        unswept: list[tuple[Store, Unswept]],
+        pinned: RowVersion | None = None,
+        inserting: bool = False,
+        unswept: list[tuple[Store, Unswept]] | None = None,
     ) -> None:
         self._moves = MigrationRouting(bind, view)
-        self._store, self._view, self._bind, self._clock = store, view, bind, clock
-        self._writing, self._sizes, self._inserting = writing, sizes, inserting
+        self.store, self.view, self.bind, self.sizes = store, view, bind, sizes
+        self._clock, self._writing, self._inserting = clock, writing, inserting
         self._resumed = False  # whether an earlier commit may have written part of the current batch
-        self.pinned, self.unswept, self.doubted = pinned, unswept, False
+        self.pinned, self.doubted = pinned, False
+        self.unswept: list[tuple[Store, Unswept]] = [] if unswept is None else unswept
+
+    def apart(self, *, pinned: RowVersion | None, inserting: bool) -> BatchRunner:
+        """A separate runner, which shares the list `unswept`."""
+        return BatchRunner(
+            self.store,
+            self.view,
+            self.bind,
+            self._clock,
+            self._writing,
+            self.sizes,
+            pinned=pinned,
+            inserting=inserting,
+            unswept=self.unswept,
+        )
 
     def run(self, current: Batch | JointBatch, *, resumed: bool) -> None:
         """Writes a batch, or continues it, and records its outcomes.
@@ -138,7 +155,7 @@ class BatchRunner:
             )
         running = current.running
         try:
-            self._follow([current], running, self._view(current.schema))
+            self._follow([current], running, self.view(current.schema))
         except SchemaMismatch as error:
             outdated = self._moves.outdated(current)
             if not outdated and (again or not isinstance(error, RowMoved)):
@@ -149,7 +166,7 @@ class BatchRunner:
         except StoreError as error:
             if running.outcomes is None:
                 raise
-            self._leave(self._view(current.schema), running, current.schema.table, error)
+            self._leave(self.view(current.schema), running, current.schema.table, error)
         if moving and not self._moves.stayed(current):
             current.running = None
             current.placed = None
@@ -167,14 +184,14 @@ class BatchRunner:
         if running is None:
             parts = [self._part(batch) for batch in current.parts]
             running = current.running = JointCommit(
-                self._store, current.parts[0].schema.table, parts, current.shared, self._clock
+                self.store, current.parts[0].schema.table, parts, current.shared, self._clock
             )
         try:
-            self._follow(current.parts, running, self._store)
+            self._follow(current.parts, running, self.store)
         except StoreError as error:
             if running.outcomes is None:
                 raise
-            self._leave(self._store, running, current.parts[0].schema.table, error)
+            self._leave(self.store, running, current.parts[0].schema.table, error)
         for batch, outcomes in zip(current.parts, running.outcomes or (), strict=True):
             for owner, outcome in zip(batch.owners, outcomes, strict=True):
                 owner.settle(batch.reported(outcome) if batch.restarted else outcome)
@@ -182,7 +199,7 @@ class BatchRunner:
     def _part(self, batch: Batch) -> Part:
         return Part(
             batch.schema,
-            self._view(batch.schema),
+            self.view(batch.schema),
             lambda: self._protocol(batch),
             lambda: self._check_bound(batch),
             lambda operation: self._only_once(batch, operation),
@@ -198,7 +215,7 @@ class BatchRunner:
                 running.run(store)
             except SchemaMismatch:
                 if all(
-                    batch.binding is None or self._bind(batch.schema).writes_like(batch.binding) for batch in batches
+                    batch.binding is None or self.bind(batch.schema).writes_like(batch.binding) for batch in batches
                 ):
                     raise
                 if self._resumed and any(map(_in_doubt, batches)):
@@ -223,7 +240,7 @@ class BatchRunner:
 
     def sweep(self) -> None:
         """Continues the work on index entries that earlier commits have left. If it fails again, no error is raised."""
-        again = self.unswept[-self._sizes.unswept :]
+        again = self.unswept[-self.sizes.unswept :]
         self.unswept.clear()
         for store, running in again:
             try:
@@ -236,16 +253,16 @@ class BatchRunner:
     def _protocol(self, current: Batch) -> Protocol[Any]:
         """The protocol that writes a batch with the binding that its model has now."""
         if current.phase is not None:
-            bound, rounds = self._clock.bound, self._sizes.move_rounds
+            bound, rounds = self._clock.bound, self.sizes.move_rounds
             between = self._moves.between(current, bound, insert=self._inserting, rounds=rounds)
             if between is not None:
                 return between
-        binding = current.binding = self._bind(current.schema)
+        binding = current.binding = self.bind(current.schema)
         if not binding.writable:  # cached in the binding, so it is faster than the check
             binding.check_writable()
         if isinstance(binding, BindingWithoutNone):
             binding.check_values(current.writes)
-        able = self._view(current.schema).capabilities
+        able = self.view(current.schema).capabilities
         planner = row_planner(
             binding,
             self._clock.bound,
@@ -279,7 +296,7 @@ class BatchRunner:
         with it.
         """
         self._moves.check_phase(current)
-        if current.binding is not None and not self._bind(current.schema).writes_like(current.binding):
+        if current.binding is not None and not self.bind(current.schema).writes_like(current.binding):
             raise SchemaMismatch(
                 "The indexes of the table changed during a commit; commit again.", table=current.schema.table
             )

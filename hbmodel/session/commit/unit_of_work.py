@@ -4,8 +4,7 @@ row once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 
 from hbmodel.errors import (
     CapabilityError,
@@ -16,17 +15,14 @@ from hbmodel.errors import (
     UnknownOutcome,
 )
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.clock import ServerClock
 from hbmodel.protocol.versioned.versioned_plan import RowVersion
 from hbmodel.protocol.writes import Outcome
-from hbmodel.session.commit.batch_runner import UNKNOWN, BatchRunner, Unswept
+from hbmodel.session.commit.batch_runner import UNKNOWN, BatchRunner
 from hbmodel.session.commit.batches import Batch, Pending, held_version, split_batches
 from hbmodel.session.commit.conflicts import reason_of, refusal
 from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.shared_row_batches import JointBatch, joint_batches
-from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.store.port import Store
-from hbmodel.tables.registry.registration import Binding
 
 
 def check_versions_possible(store: Store, schema: TableSchema) -> None:
@@ -43,38 +39,12 @@ class UnitOfWork:
     """Pending writes and the running commit.
 
     Args:
-        bind: returns the current binding of a model, or raises an error if the model cannot be used.
-        writing: called with the schemas of the models that will be written; returns a context manager around the
-            writes.
+        runner: writes the batches of a commit.
         atomic_rows: whether all writes to one row of a wide model are made in one mutation.
-        pinned: the version that the row must have, if all writes are into one row. Either all of them are executed or
-            none. None if no version is required.
-        inserting: whether it is an error if a row of a versioned model exists.
-        unswept: batches whose index entries must still be verified or deleted. The list may be shared with another unit
-            of work.
-        sizes: the maximum sizes of what is written at once and of what is remembered.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        view: Callable[[TableSchema], Store],
-        bind: Callable[[TableSchema], Binding],
-        clock: ServerClock,
-        writing: Callable[..., AbstractContextManager[object]],
-        *,
-        atomic_rows: bool = True,
-        pinned: RowVersion | None = None,
-        inserting: bool = False,
-        unswept: list[tuple[Store, Unswept]] | None = None,
-        sizes: SessionSizes = SESSION_SIZES,
-    ) -> None:
-        left = [] if unswept is None else unswept
-        self._runner = BatchRunner(
-            store, view, bind, clock, writing, sizes, pinned=pinned, inserting=inserting, unswept=left
-        )
-        self._store, self._view, self._bind, self._clock, self._atomic_rows = store, view, bind, clock, atomic_rows
-        self._writing, self._sizes = writing, sizes
+    def __init__(self, runner: BatchRunner, *, atomic_rows: bool = True) -> None:
+        self._runner, self._atomic_rows = runner, atomic_rows
         self._pending: list[Pending] = []
         self._committing: list[Pending] = []
         self._batches: list[Batch | JointBatch] = []
@@ -92,18 +62,7 @@ class UnitOfWork:
         deleted is shared with this one.
         """
         atomic = self._atomic_rows if atomic_rows is None else atomic_rows
-        return UnitOfWork(
-            self._store,
-            self._view,
-            self._bind,
-            self._clock,
-            self._writing,
-            atomic_rows=atomic,
-            pinned=pinned,
-            inserting=inserting,
-            unswept=self._runner.unswept,
-            sizes=self._sizes,
-        )
+        return UnitOfWork(self._runner.apart(pinned=pinned, inserting=inserting), atomic_rows=atomic)
 
     def pin(self, version: RowVersion) -> None:
         """Requires this version of the row from now on, because the row's version is now in a different column."""
@@ -147,7 +106,7 @@ class UnitOfWork:
         schema = call.schema
         if self._writers.get((schema.table, schema.family, schema.kind)) is not schema:
             if schema.versioned:
-                check_versions_possible(self._view(schema), schema)
+                check_versions_possible(self._runner.view(schema), schema)
             self._check_alone(schema)
         if schema.versioned:
             self._build_on(call)
@@ -196,7 +155,7 @@ class UnitOfWork:
         if self._rows.taken:
             self._rows.clear()
         self._batches += (
-            self._split(self._pending) if self._shared else split_batches(self._pending, self._sizes.batch_rows)
+            self._split(self._pending) if self._shared else split_batches(self._pending, self._runner.sizes.batch_rows)
         )
         self._committing += self._pending
         self._pending = []
@@ -236,11 +195,11 @@ class UnitOfWork:
     def _split(self, pending: Sequence[Pending]) -> list[Batch | JointBatch]:
         """Divides calls into batches. Writes into shared rows are joined."""
         batches: list[Batch | JointBatch] = []
-        apart, batch_rows = list(pending), self._sizes.batch_rows
+        runner, apart, batch_rows = self._runner, list(pending), self._runner.sizes.batch_rows
         for table in self._shared:
             calls = [call for call in apart if call.schema.table == table and not call.schema.salt.random]
             joint = joint_batches(
-                calls, self._store.capabilities, lambda schema: not self._bind(schema).writes_system_cells, batch_rows
+                calls, runner.store.capabilities, lambda schema: not runner.bind(schema).writes_system_cells, batch_rows
             )
             if joint is not None:
                 batches += joint

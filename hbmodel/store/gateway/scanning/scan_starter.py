@@ -29,7 +29,7 @@ class ScanStarter:
     Attributes:
         calls: makes the gateway's calls.
         service: the Thrift service that the gateway offers.
-        caller: makes single calls, and is told of each retry.
+        caller: makes single calls, and reports each retry.
         backoff: how often a scan is tried again.
     """
 
