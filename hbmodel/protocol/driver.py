@@ -317,7 +317,11 @@ def _changes_one_row(operation: Change) -> bool:
     match operation:
         case PutRows(_, changes) | DeleteRows(_, changes):
             return len({change.row for change in changes}) == 1
-        case MutateRow() | CheckAndMutate() | CheckAndPut():
+        case CheckAndMutateRows():
+            return len(operation.changes) == 1
+        case CheckAndPutRows():
+            return len(operation.puts) == 1
+        case MutateRow() | CheckAndMutate() | CheckAndPut() | Increment():
             return True
     return False
 

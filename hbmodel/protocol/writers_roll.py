@@ -155,7 +155,7 @@ class RollLine:
                 tuple(LateCalls(_revisions(revisions), int(left)) for revisions, left in fields["late"]),
                 Writer(str(fields["host"]), int(fields["pid"]), str(fields["program"])),
             )
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             return None
 
     def ends(self, stamp: int, skew: int) -> int:

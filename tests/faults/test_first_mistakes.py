@@ -12,7 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 
@@ -28,7 +27,7 @@ class User:
     id: hb.Key[int] = hb.key()
     name: hb.Column[str] = hb.column("n")
     age: hb.Column[int] = hb.column("a", default=0)
-    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), default=attrs.Factory(list))
+    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), factory=list)
     active: hb.Column[bool] = hb.column("b", default=True)
 
     by_name = hb.index("name")

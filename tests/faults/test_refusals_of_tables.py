@@ -29,7 +29,7 @@ class Day:
     place: hb.Key[str] = hb.key()
     day: hb.Key[date] = hb.key()
     rain: hb.Column[int] = hb.column("r", default=0)
-    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), default=attrs.Factory(list))
+    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), factory=list)
     version: hb.Column[int] = hb.version()
 
     by_rain = hb.index("rain")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 import pytest
@@ -395,6 +395,22 @@ def default_from_self() -> None:
     class Bad:
         k: hb.Key[int] = hb.key()
         a: hb.Column[int] = hb.column("a", default=attrs.Factory(lambda self: self.k, takes_self=True))
+
+
+@mistake("Give a column a default or a factory, not both", field="a", found="3")
+def default_and_factory() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a", default=3, factory=int)
+
+
+@mistake("The factory must be a function that makes the default", field="a", found="[]")
+def factory_that_is_a_value() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[list[int]] = hb.column("a", hb.Json(list[int]), factory=cast("Any", []))
 
 
 @mistake('null="delete" cannot be used on a model with indexes', field="a")

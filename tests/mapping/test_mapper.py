@@ -215,7 +215,7 @@ def test_cells_of_an_object() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("name", None, r"The field does not allow None\."),
+        ("name", None, r"does not allow None: give it a value, or add `\| None` to its annotation"),
         ("name", 3, "A value does not have the type"),
         ("tags", {"a"}, "A structured value would not be equal"),
         ("price", 1.5, "A value does not have the type"),

@@ -36,7 +36,7 @@ class Action:
     action_id: hb.Key[int] = hb.key(hb.UInt32)
     name: hb.Column[str] = hb.column("n")
     amount: hb.Column[Decimal | None] = hb.column("a", default=None)
-    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), default=attrs.Factory(list))
+    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), factory=list)
     views: hb.Column[int] = hb.counter("v")
 
     limit: ClassVar[int] = 3

@@ -9,15 +9,18 @@ import pytest
 from attrs import frozen
 
 import hbmodel as hb
-from hbmodel.errors import RowExists, SchemaMismatch, StoreUnavailable, TableNotFound, UnknownOutcome
+from hbmodel.errors import FamilyNotFound, RowExists, SchemaMismatch, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.protocol.driver import Resumable, counts_again, drive, may_have_written, perform
 from hbmodel.protocol.operations import (
     Acknowledge,
+    Change,
     CheckAndMutate,
+    CheckAndMutateRows,
     CheckAndPut,
     CheckAndPutRows,
     DeleteRows,
     GetRows,
+    Increment,
     MutateRow,
     Operation,
     Protocol,
@@ -25,7 +28,7 @@ from hbmodel.protocol.operations import (
     ReadClock,
     Together,
 )
-from hbmodel.store import BegunPut, ConditionalPut, Delete, Family, Put, Row
+from hbmodel.store import BegunPut, ConditionalChange, ConditionalPut, Delete, Family, Put, Row
 from tests.support.faulty import Call, FaultyStore, RecordingStore
 from tests.support.following import Following
 
@@ -396,6 +399,23 @@ def test_what_an_error_leaves_open() -> None:
     assert not may_have_written(puts, TableNotFound("There is no such table."))
     assert not may_have_written(Together([puts]), unavailable)
     assert may_have_written(Together([puts, deletes]), unavailable)  # the first may be done
+
+
+@pytest.mark.parametrize(
+    ("change", "rows"),
+    [
+        (PutRows("t", [put(b"r", b"1"), put(b"r", b"2")]), 1),
+        (PutRows("t", [put(b"r", b"1"), put(b"s", b"1")]), 2),
+        (DeleteRows("t", [Delete(b"r")]), 1),
+        (Increment("t", b"r", CELL, 1), 1),
+        (CheckAndPutRows("t", [ConditionalPut(CELL, None, put(b"r", b"1"))]), 1),
+        (CheckAndPutRows("t", [ConditionalPut(CELL, None, put(row, b"1")) for row in (b"r", b"s")]), 2),
+        (CheckAndMutateRows("t", [ConditionalChange(b"r", CELL, None, [put(b"r", b"1")])]), 1),
+        (CheckAndMutateRows("t", [ConditionalChange(row, CELL, None, [put(row, b"1")]) for row in (b"r", b"s")]), 2),
+    ],
+)
+def test_a_missing_family_refuses_a_change_of_one_row_as_a_whole(change: Change, rows: int) -> None:
+    assert may_have_written(change, FamilyNotFound("There is no such family.")) == (rows > 1)
 
 
 def test_what_fails_behind_a_checked_change_does_not_say_that_nothing_was_done() -> None:

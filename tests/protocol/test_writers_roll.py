@@ -40,7 +40,16 @@ def test_the_bytes_of_a_line() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [b"", b"x", b"[]", b"{}", b'{"form":2}', RollLine(1, "on", OLD, 1, 1).encode().replace(b'"on"', b'"asleep"')],
+    [
+        b"",
+        b"x",
+        b"[]",
+        b"{}",
+        b'{"form":2}',
+        RollLine(1, "on", OLD, 1, 1).encode().replace(b'"on"', b'"asleep"'),
+        RollLine(1, "on", OLD, 1, 1).encode().replace(b'"lease":1', b'"lease":1e999'),
+        b"[" * 100_000,
+    ],
 )
 def test_a_line_of_another_form_is_not_read(value: bytes) -> None:
     assert RollLine.decode(value) is None

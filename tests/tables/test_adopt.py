@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,7 +32,7 @@ class Reading:
     number: hb.Key[int] = hb.key(hb.UInt32)
     level: hb.Column[int] = hb.column("l", java.Long)
     note: hb.Column[str | None] = hb.column("n", default=None)
-    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), default=attrs.Factory(list))
+    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), factory=list)
     flags: hb.Column[bytes] = hb.column("f", hb.Bytes(2), default=b"\0\0")
 
 
@@ -701,7 +700,7 @@ class Levelled:
     number: hb.Key[int] = hb.key(hb.UInt32)
     level: hb.Column[int] = hb.column("l", java.Long)
     note: hb.Column[str | None] = hb.column("n", default=None)
-    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), default=attrs.Factory(list))
+    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), factory=list)
     flags: hb.Column[bytes] = hb.column("f", hb.Bytes(2), default=b"\0\0")
 
 

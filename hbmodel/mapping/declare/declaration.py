@@ -327,7 +327,7 @@ def _check_default(model: str, field: Field) -> None:
     if isinstance(default, Factory):  # type: ignore[arg-type]
         if default.takes_self:
             raise DeclarationError(
-                "A default factory must take no arguments: attrs.Factory(make).", model=model, field=field.name
+                "A default factory must take no arguments: factory=make.", model=model, field=field.name
             )
         return
     if default is None:
@@ -338,7 +338,7 @@ def _check_default(model: str, field: Field) -> None:
         return
     if type(default).__hash__ is None:
         raise DeclarationError(
-            "The default is mutable and would be shared by all objects: use a factory, such as attrs.Factory(list).",
+            "The default is mutable and would be shared by all objects: use a factory, such as factory=list.",
             model=model,
             field=field.name,
             found=type(default).__name__,

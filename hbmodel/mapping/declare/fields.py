@@ -65,6 +65,7 @@ class FieldSpec:
     alias: str | bytes | None = None
     family: str | None = None
     default: Any = REQUIRED
+    factory: Callable[[], Any] | None = None
     desc: bool = False
     nullable: bool = False
     null: Literal["marker", "delete"] | None = None
@@ -153,6 +154,7 @@ def column(
     codec: None = None,
     *,
     default: Any = ...,
+    factory: Callable[[], Any] | None = None,
     nullable: bool = False,
     family: str | None = None,
     null: Literal["marker", "delete"] | None = None,
@@ -199,6 +201,18 @@ def column(
 def column(
     alias: str | bytes | None = None,
     /,
+    codec: Codec[T] = ...,
+    *,
+    factory: Callable[[], T],
+    family: str | None = None,
+    null: Literal["marker", "delete"] | None = None,
+    renamed_from: str | None = None,
+    versions: int | None = None,
+) -> Column[T]: ...
+@overload
+def column(
+    alias: str | bytes | None = None,
+    /,
     codec: Codec[T] = ...,  # pyright: ignore[reportInvalidTypeVarUse]
     *,
     default: T | None = ...,
@@ -214,6 +228,7 @@ def column(
     codec: Codec[Any] | None = None,
     *,
     default: Any = REQUIRED,
+    factory: Callable[[], Any] | None = None,
     family: str | None = None,
     nullable: bool = False,
     null: Literal["marker", "delete"] | None = None,
@@ -228,9 +243,10 @@ def column(
             constructor's argument. The alias may be empty for the only column of a model with key fields in the
             qualifier. In an external table the alias may be bytes, may begin with an underscore, and may be empty.
         codec: how values become bytes; by default the codec for the annotation.
-        default: the value for new objects, and for stored rows that lack the cell; `attrs.Factory(list)` makes a new
-            list each time. Without a default the column is required: reading a row that lacks it raises
-            `IncompleteRow`.
+        default: the value for new objects, and for stored rows that lack the cell. Without a default or a factory the
+            column is required: reading a row that lacks it raises `IncompleteRow`.
+        factory: a function without arguments that makes the default, such as `list`. It is called each time, so that
+            objects do not share the value.
         family: column family; by default the model's.
         nullable: tells type checkers that None is allowed, if a codec is given and they do not infer it from the
             annotation (pyright); at run time the annotation decides.
@@ -247,6 +263,7 @@ def column(
         alias,
         family,
         default,
+        factory=factory,
         nullable=nullable,
         null=null,
         renamed_from=renamed_from,

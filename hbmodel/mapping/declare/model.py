@@ -271,6 +271,17 @@ def _shown(hint: Any) -> str:
     return re.sub(r"\bhbmodel\.[a-z_.]+\.(?=[A-Z])", "hb.", repr(hint))
 
 
+def _default(spec: FieldSpec, mistake: Callable[..., DeclarationError]) -> Any:
+    """The default of a column, or the factory that makes it."""
+    if spec.factory is None:
+        return spec.default
+    if spec.default is not REQUIRED:
+        raise mistake("Give a column a default or a factory, not both.", found=repr(spec.default))
+    if not callable(spec.factory):
+        raise mistake("The factory must be a function that makes the default, such as list.", found=repr(spec.factory))
+    return attrs.Factory(spec.factory)
+
+
 def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: ModelOptions) -> Field:
     def mistake(message: str, **details: Any) -> DeclarationError:
         return DeclarationError(message, model=cls.__name__, field=name, **details)
@@ -353,7 +364,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         spec.kind,
         codec,
         nullable,
-        spec.default,
+        _default(spec, mistake),
         family=family,
         qualifier=as_qualifier(
             cls.__name__, alias, family=family, empty=spec.kind == "column", external=options.external, field=name

@@ -403,7 +403,11 @@ def check_size(schema: TableSchema, field: Field, cell: bytes, *keys: bytes) -> 
 def encode_cell(schema: TableSchema, field: Field, value: Any) -> bytes:
     """The cell of one value. Raises `EncodingError`, with the name of the field, if the value cannot be stored."""
     if value is None and not field.nullable:
-        raise EncodingError("The field does not allow None.", table=schema.table, field=field.name)
+        raise EncodingError(
+            "The field does not allow None: give it a value, or add `| None` to its annotation.",
+            table=schema.table,
+            field=field.name,
+        )
     try:
         return field.encode_cell(value)
     except EncodingError as error:

@@ -189,10 +189,6 @@ def _unique_fields(schema: TableSchema) -> frozenset[str]:
     return frozenset[str]().union(*(index.reads for index in schema.indexes.values() if index.unique))
 
 
-def _changes_one_of(fields: frozenset[str], write: RowWrite) -> bool:
-    return bool(fields) and (not isinstance(write, UpdateFields) or not fields.isdisjoint(write.changes))
-
-
 def split_batches(pending: Sequence[Pending], size: int = BATCH_ROWS) -> list[Batch]:
     """Divides writes into batches, and sets how many outcomes each pending call waits for.
 
@@ -205,50 +201,83 @@ def split_batches(pending: Sequence[Pending], size: int = BATCH_ROWS) -> list[Ba
         pending[0].remaining = 1
         return [Batch(pending[0].schema, [pending[0]], [pending[0].writes[0]])]
     batches: list[Batch] = []
-    of_model: dict[int, list[Batch]] = {}
-    first_open: dict[int, int] = {}
-    latest: dict[tuple[int, bytes], tuple[int, int]] = {}  # row -> batch of its model, place in it
-    uniques: dict[int, frozenset[str]] = {}
-    drawn: dict[tuple[int, bytes], bytes] = {}  # key without a random salt -> row of its last put
+    models: dict[int, _BatchesOfModel] = {}
     for call in pending:
-        model = id(call.schema)
-        own = of_model.setdefault(model, [])
-        if model not in uniques:
-            uniques[model] = _unique_fields(call.schema)
-        unique = uniques[model]
+        of_model = models.get(id(call.schema))
+        if of_model is None:
+            of_model = models[id(call.schema)] = _BatchesOfModel(call.schema, size, batches)
         call.remaining = len(call.writes)
-        for original in call.writes:
-            write = original
-            if isinstance(write, PutObject) and call.schema.salt.random:
-                # Puts of one key in several buckets would share a timestamp, and readers could not tell which is the
-                # newest.
-                bare = (model, write.row[call.schema.salt.width :])
-                earlier = latest.get((model, drawn.get(bare, b"")))
-                if earlier is not None and isinstance(own[earlier[0]].writes[earlier[1]], PutObject):
-                    write = write.moved_to(drawn[bare])
-                drawn[bare] = write.row
-            key = (model, write.row)
-            before = latest.get(key)
-            if before is not None and isinstance(write, PutObject):
-                holder, place = own[before[0]], before[1]
-                earlier_write = holder.writes[place]
-                if isinstance(earlier_write, PutObject) and earlier_write.version == write.version and not unique:
-                    if call.schema.maps:
-                        write = write.over(earlier_write)
-                    call.superseded = holder.owners[place]
-                    holder.owners[place], holder.writes[place] = call, write
-                    continue
-            at = max(-1 if before is None else before[0], first_open.get(model, 0) - 1) + 1
-            while at < len(own) and len(own[at].writes) >= size:
-                at += 1
-                if before is None:
-                    first_open[model] = at
-            if before is not None and _changes_one_of(unique, write):
-                first_open[model] = max(at, first_open.get(model, 0))
-            if at == len(own):
-                own.append(Batch(call.schema, [], []))
-                batches.append(own[-1])
-            latest[key] = (at, len(own[at].writes))
-            own[at].owners.append(call)
-            own[at].writes.append(write)
+        for write in call.writes:
+            of_model.add(call, write)
     return batches
+
+
+class _BatchesOfModel:
+    """The batches of one model, while writes are added to them.
+
+    Args:
+        size: the maximum number of writes in a batch.
+        made: the batches of all models in the order in which they were begun; a new batch is also appended here.
+    """
+
+    def __init__(self, schema: TableSchema, size: int, made: list[Batch]) -> None:
+        self._schema, self._size, self._made = schema, size, made
+        self._unique = _unique_fields(schema)
+        self._salt_width = schema.salt.width if schema.salt.random else 0
+        self._batches: list[Batch] = []
+        self._first_open = 0  # no write of a new row is added to a batch before this one
+        self._latest: dict[bytes, tuple[int, int]] = {}  # row -> batch of its last write, place in it
+        self._drawn: dict[bytes, bytes] = {}  # key without a random salt -> row of its last put
+
+    def add(self, call: Pending, write: RowWrite) -> None:
+        """Adds the next write of a call."""
+        if self._salt_width and isinstance(write, PutObject):
+            write = self._in_bucket(write)
+        before = self._latest.get(write.row)
+        if before is None:
+            at = self._first_open
+        else:
+            if isinstance(write, PutObject) and self._replaced(call, write, *before):
+                return
+            at = max(before[0] + 1, self._first_open)
+        batches = self._batches
+        while at < len(batches) and len(batches[at].writes) >= self._size:
+            at += 1
+            if before is None:
+                self._first_open = at
+        if before is not None and self._changes_unique(write):
+            self._first_open = max(at, self._first_open)
+        if at == len(batches):
+            batches.append(Batch(self._schema, [], []))
+            self._made.append(batches[at])
+        batch = batches[at]
+        self._latest[write.row] = (at, len(batch.writes))
+        batch.owners.append(call)
+        batch.writes.append(write)
+
+    def _in_bucket(self, write: PutObject) -> PutObject:
+        """The put, moved to the bucket of the last put of its key if the last write of that row is a put. Puts of one
+        key in several buckets would share a timestamp, and readers could not tell which is the newest.
+        """
+        bare = write.row[self._salt_width :]
+        earlier = self._latest.get(self._drawn.get(bare, b""))
+        if earlier is not None and isinstance(self._batches[earlier[0]].writes[earlier[1]], PutObject):
+            write = write.moved_to(self._drawn[bare])
+        self._drawn[bare] = write.row
+        return write
+
+    def _replaced(self, call: Pending, write: PutObject, at: int, place: int) -> bool:
+        """Whether the put replaces the last write of its row, which is in this place; if so, replaces it."""
+        batch = self._batches[at]
+        earlier = batch.writes[place]
+        if not isinstance(earlier, PutObject) or earlier.version != write.version or self._unique:
+            return False
+        call.superseded = batch.owners[place]
+        batch.owners[place] = call
+        batch.writes[place] = write.over(earlier) if self._schema.maps else write
+        return True
+
+    def _changes_unique(self, write: RowWrite) -> bool:
+        return bool(self._unique) and (
+            not isinstance(write, UpdateFields) or not self._unique.isdisjoint(write.changes)
+        )

@@ -37,9 +37,8 @@ _VERSIONS = (
 )
 
 _ALONE = (
-    "An object of a versioned model without shared rows has a version of its own, and objects that share the row have "
-    "another one. HBase checks one of them in a mutation: give the model a kind, commit separately, or open the "
-    "session with atomic_rows=False."
+    "One object has a version of its own, and the others of its row share another version. HBase checks only one cell "
+    "in a mutation: give the model a kind, commit them separately, or open the session with atomic_rows=False."
 )
 
 

@@ -10,8 +10,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 
-import attrs
-
 import hbmodel as hb
 
 
@@ -32,7 +30,7 @@ class Action:
     name: hb.Column[str] = hb.column("n")
     amount: hb.Column[Decimal | None] = hb.column("a", default=None)
     kind: hb.Column[Kind] = hb.column("k", default=Kind.CARD)
-    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), default=attrs.Factory(list))
+    tags: hb.Column[list[str]] = hb.column("t", hb.Json(list[str]), factory=list)
     note: hb.Column[str | None] = hb.column("o", hb.Text(8), nullable=True, default=None)
     level: hb.Column[int | None] = hb.column("l", hb.codecs.Int8, nullable=True, default=3)
     raw: hb.Column[bytes | None] = hb.column("r", hb.Bytes, default=None)
