@@ -161,7 +161,7 @@ def test_what_cannot_be_checked_as_one_is_refused() -> None:
     store = fresh(Alone, Kind)
     session = hb.Session(store)
     session.add_all([Alone(name="n", value=1), Kind(name="n", value=1)])
-    with pytest.raises(SessionError, match="has a version of its own, and objects that share the row have another one"):
+    with pytest.raises(SessionError, match="and the others of its row share another version"):
         session.commit()
     assert rows_of(store, "lr_alone") == {}
     apart = hb.Session(store, atomic_rows=False)
