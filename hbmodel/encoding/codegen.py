@@ -21,16 +21,21 @@ the number.
 
 
 class Code:
-    """The source of one function while it is being written."""
+    """The source of one function while it is being written.
+
+    Attributes:
+        outer: the number of steps by which lines are indented in addition to their own depth.
+    """
 
     def __init__(self, head: str) -> None:
+        self.outer = 0
         self._lines = [head]
         self._scope: dict[str, Any] = {}
         self._variables = 0
 
     def add(self, line: str, depth: int = 1) -> None:
         """Adds a line, indented by `depth` steps."""
-        self._lines.append("    " * depth + line)
+        self._lines.append("    " * (self.outer + depth) + line)
 
     def name(self, value: object) -> str:
         """A name that refers to a value in the scope of the function."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hbmodel.encoding.codegen import Code
 from hbmodel.mapping.schema import LIVE, TableSchema
 from hbmodel.store.values import Row
 
@@ -22,49 +23,39 @@ def existence(schema: TableSchema, indexed: bool, adopting: bool) -> Callable[[R
     In an external table any cell makes a row an object, unless the model names the cell that does. So a row that lacks
     a required column is not left out, but raises an error when it is decoded.
     """
+    code = Code("def exists(row):")
+    code.add("cells = row.columns")
+    code.add(f"return {existence_code(code, schema, indexed, adopting)}")
+    return code.build()
+
+
+def existence_code(code: Code, schema: TableSchema, indexed: bool, adopting: bool) -> str:
+    """For generated code: the condition under which the variable `cells` contains the cells of an object; see
+    `existence`.
+    """
+    cell = code.variable()
+    found = f"({cell} := cells.get({code.name(schema.liveness_column)}))"
+    live = f"{cell}.value[:1] == {code.name(LIVE)}"
     if indexed and not adopting:
-        return _live(schema.liveness_column)
-    liveness = schema.liveness_column if adopting else b""  # no column has this name
+        return f"{found} is not None and {live}"
+    shown = _shown_by_others(code, schema)
+    return f"({shown} if {found} is None else {live})" if adopting else shown
+
+
+def _shown_by_others(code: Code, schema: TableSchema) -> str:
+    """The condition under which the cells of a row without a liveness cell show that it is an object."""
     if schema.exists_column is not None:
-        return _flagged(liveness, schema.exists_column, schema.is_flag)
-    is_system = schema.is_system
+        flag = code.variable()
+        return (
+            f"(({flag} := cells.get({code.name(schema.exists_column)})) is not None and "
+            f"{code.name(schema.is_flag)}({flag}.value))"
+        )
     if schema.witness is not None:
-        required: Sequence[bytes] = (schema.witness,)
-    else:
-        required = () if schema.any_cell_shows else schema.required_columns
+        return f"{code.name(schema.witness)} in cells"
+    required: Sequence[bytes] = () if schema.any_cell_shows else schema.required_columns
     if not required:
-
-        def any_cell(row: Row) -> bool:
-            cell = row.columns.get(liveness)
-            return not all(map(is_system, row.columns)) if cell is None else cell.value[:1] == LIVE
-
-        return any_cell
-    first = required[0]
-
-    def whole(row: Row) -> bool:
-        columns = row.columns
-        cell = columns.get(liveness)
-        if cell is not None:
-            return cell.value[:1] == LIVE
-        return first in columns or not columns.keys().isdisjoint(required)
-
-    return whole
-
-
-def _live(liveness: bytes) -> Callable[[Row], bool]:
-    def live(row: Row) -> bool:
-        cell = row.columns.get(liveness)
-        return cell is not None and cell.value[:1] == LIVE
-
-    return live
-
-
-def _flagged(liveness: bytes, flag: bytes, is_flag: Callable[[bytes], bool]) -> Callable[[Row], bool]:
-    def flagged(row: Row) -> bool:
-        cell = row.columns.get(liveness)
-        if cell is not None:
-            return cell.value[:1] == LIVE
-        cell = row.columns.get(flag)
-        return cell is not None and is_flag(cell.value)
-
-    return flagged
+        return f"not all(map({code.name(schema.is_system)}, cells))"
+    first = f"{code.name(required[0])} in cells"
+    if len(required) == 1:
+        return first
+    return f"({first} or not cells.keys().isdisjoint({code.name(required)}))"

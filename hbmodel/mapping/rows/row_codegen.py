@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import Factory
@@ -31,21 +31,61 @@ def compile_decode(
             generated code raises an exception.
         index: the index whose entries are decoded, or None.
     """
-    layout, salt = (schema.layout, schema.salt) if index is None else (index.layout, index.salt)
     code = Code("def decode(row):")
+    code.add("cells = row.columns")
     code.add("try:")
-    code.add("data, cells, start = row.row, row.columns, " + str(salt.width), 2)
-    in_key = dict(zip(layout.names, layout.unpack_code(code, 2), strict=True))
-    pairs = in_key if index is None else {name: value for name, value in in_key.items() if name not in index.derived}
-    for field in fields:
-        pairs[field.name] = _cell_value(code, field)
-    items = ", ".join(f"{code.name(name)}: {value}" for name, value in pairs.items())
-    code.add(f"return {{{items}}}", 2)
+    values = _values(code, schema, fields, index)
+    code.add(f"return {values}", 2)
     code.add("except Exception:")
     code.add("pass", 2)
     # outside of `except`, so that no error with stored bytes becomes the context of the errors of `slow`
     code.add(f"return {code.name(slow)}(row)")
     return code.build()
+
+
+def compile_decode_objects(
+    schema: TableSchema,
+    fields: Sequence[Field],
+    exists: Callable[[Code], str],
+    slow: Callable[[Row], dict[str, Any]],
+) -> Callable[[Iterable[Row]], list[tuple[bytes, dict[str, Any]]]]:
+    """A function that takes rows, and leaves out those that are not objects. It returns the key without the salt, and
+    the values, of each object.
+
+    Args:
+        fields: columns to decode.
+        exists: returns the condition under which the variables `row` and `cells` are those of an object.
+        slow: as for `compile_decode`.
+    """
+    code, width = Code("def decode_objects(rows):"), schema.salt.width
+    code.add("found = []")
+    code.add("for row in rows:")
+    code.add("cells = row.columns", 2)
+    code.add(f"if {exists(code)}:", 2)
+    code.outer = 2
+    code.add("try:")
+    values = _values(code, schema, fields, None)
+    code.add(f"found.append((data{f'[{width}:]' if width else ''}, {values}))", 2)
+    code.add("continue", 2)
+    code.add("except Exception:")
+    code.add("pass", 2)
+    code.add(f"found.append((row.row[{width}:], {code.name(slow)}(row)))")
+    code.outer = 0
+    code.add("return found")
+    return code.build()
+
+
+def _values(code: Code, schema: TableSchema, fields: Sequence[Field], index: Index | None) -> str:
+    """The expression for the values of the variables `row` and `cells`. The lines that the expression needs are added
+    to `code`.
+    """
+    layout, salt = (schema.layout, schema.salt) if index is None else (index.layout, index.salt)
+    code.add(f"data, start = row.row, {salt.width}", 2)
+    in_key = dict(zip(layout.names, layout.unpack_code(code, 2), strict=True))
+    pairs = in_key if index is None else {name: value for name, value in in_key.items() if name not in index.derived}
+    for field in fields:
+        pairs[field.name] = _cell_value(code, field)
+    return "{" + ", ".join(f"{code.name(name)}: {value}" for name, value in pairs.items()) + "}"
 
 
 def _cell_value(code: Code, field: Field) -> str:

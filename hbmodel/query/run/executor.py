@@ -12,10 +12,12 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import IndexUnavailable, QueryError, TokenError
+from hbmodel.errors import HbmodelError, IndexUnavailable, QueryError, TokenError
 from hbmodel.mapping.rows.covering import is_bare
 from hbmodel.mapping.rows.mapper import Values
+from hbmodel.mapping.rows.row_batches import decode_objects, make_objects
 from hbmodel.mapping.rows.unreadable import RowError
+from hbmodel.mapping.schema import Field
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.indexed.verify_entries import CoveringReader, EntryVerifier, newest
 from hbmodel.protocol.operations import Protocol
@@ -113,11 +115,11 @@ class PlanExecutor:
                     close_scan(batches)
                 self.check()
                 rows = list(self._reread(rows))
-                exists, values, width = plan.reader.exists, plan.reader.values, plan.path.salt.width
-                rows_found = [(row.row[width:], values(row)) for row in rows if exists(row)]
+                rows_found = decode_objects(plan.reader)(rows)
                 if len(rows_found) == count or len(rows) != count:
                     return rows_found
-                after, count = rows[-1].row[width:], count - len(rows_found)  # some of these rows are not objects
+                # some of these rows are not objects
+                after, count = rows[-1].row[plan.path.salt.width :], count - len(rows_found)
         with closing(self.items(after)) as items:
             return rows_found + list(itertools.islice(items, count))
 
@@ -333,13 +335,21 @@ class PlanExecutor:
 
     def items_of(self, batches: Iterable[Iterable[Row]]) -> Generator[Found, None, None]:
         """The items in these batches of rows, which are in the path's order."""
-        plan = self.plan
-        values, accepts, width = plan.reader.values, plan.accepts, plan.path.salt.width
-        for batch in self._distinct(batches) if plan.path.salt.random else batches:
-            for row in filter(plan.reader.exists, batch):
-                row_values = values(row)
-                if accepts is None or accepts(row_values):
-                    yield row.row[width:], row_values
+        accepts = self.plan.accepts
+        for batch in self._distinct(batches) if self.plan.path.salt.random else batches:
+            found = self._at_once(batch) if isinstance(batch, Sequence) else self._one_by_one(batch)
+            yield from found if accepts is None else (item for item in found if accepts(item[1]))
+
+    def _at_once(self, rows: Sequence[Row]) -> Iterable[Found]:
+        """The objects among these rows. An error in a row is raised only after the objects before it were taken."""
+        try:
+            return decode_objects(self.plan.reader)(rows)
+        except HbmodelError:
+            return self._one_by_one(rows)
+
+    def _one_by_one(self, rows: Iterable[Row]) -> Iterator[Found]:
+        exists, values, width = self.plan.reader.exists, self.plan.reader.values, self.plan.path.salt.width
+        return ((row.row[width:], values(row)) for row in rows if exists(row))
 
     def _distinct(self, batches: Iterable[Iterable[Row]]) -> Iterator[Iterable[Row]]:
         """Of the rows that have the same key in several buckets, yields only the newest."""
@@ -396,11 +406,22 @@ def _anything(values: Values) -> bool:
 
 def shape(plan: Plan) -> Callable[[Values], Any]:
     """The function that makes an item of the query (an object, or a tuple of the selected fields) from field values."""
-    selection = plan.terms.selection
-    if selection is None:
+    if plan.terms.selection is None:
         return plan.reader.make
-    takers = tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in selection)
+    takers = _takers(plan.terms.selection)
     return lambda values: tuple(take(values) for take in takers)
+
+
+def _shaped(plan: Plan, many: Iterable[Values]) -> list[Any]:
+    """The items for many objects; see `shape`."""
+    if plan.terms.selection is None:
+        return make_objects(plan.reader.schema)(many)
+    takers = _takers(plan.terms.selection)
+    return [tuple([take(values) for take in takers]) for values in many]
+
+
+def _takers(selection: Sequence[Field]) -> tuple[Callable[[Values], Any], ...]:
+    return tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in selection)
 
 
 def read_page(
@@ -451,13 +472,13 @@ def tolerant_page(
 
 def page_of(plan: Plan, window: PageWindow, taken: Sequence[Found], seal: Seal | None) -> Page[Any]:
     """Makes a page from the items of a window, given in the order in which they were read."""
-    make = shape(plan)
 
     def token(position: bytes | None, passed: int | None, backwards: bool) -> str:
         return encode_token(Token(plan.digest, plan.path.name, position, passed, backwards), seal)
 
-    made = [(position, make(values)) for position, values in taken[: window.take]]
-    return window.page([*made, *taken[window.take :]], itemgetter(1), token)
+    made = _shaped(plan, [values for _, values in taken[: window.take]])
+    positions = [position for position, _ in taken]
+    return window.page([*zip(positions, made, strict=False), *taken[window.take :]], itemgetter(1), token)
 
 
 def read_token(

@@ -1,0 +1,70 @@
+"""Converts the rows of a batch to values, and the values to objects, by functions that are made once per model and
+projection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from hbmodel.encoding.codegen import Code
+from hbmodel.mapping.rows.liveness import existence_code
+from hbmodel.mapping.rows.mapper import RowDecoder, Values
+from hbmodel.mapping.rows.row_check import checks_rows
+from hbmodel.mapping.rows.row_codegen import compile_decode_objects
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.store.values import Row
+
+DecodeObjects = Callable[[Iterable[Row]], list[tuple[bytes, Values]]]
+"""Takes rows of a table, and returns the key without the salt, and the values, of each row that is an object."""
+
+
+def decode_objects(reader: RowDecoder) -> DecodeObjects:
+    """The function of a decoder for many rows. It gives the same results and raises the same errors as the decoder's
+    `exists` and `values` for one row after the other.
+    """
+    key = ("objects", type(reader), reader.indexed, reader.names, reader.adopting)
+    function: DecodeObjects | None = reader.schema.compiled.get(key)
+    if function is None:
+        plain = type(reader) is RowDecoder
+        function = reader.schema.keep(key, _compiled(reader) if plain else _row_by_row(reader))
+    return function
+
+
+def _compiled(reader: RowDecoder) -> DecodeObjects:
+    schema = reader.schema
+
+    def exists(code: Code) -> str:
+        if checks_rows(schema):
+            return f"{code.name(reader.exists)}(row)"
+        return existence_code(code, schema, reader.indexed, reader.adopting)
+
+    return compile_decode_objects(schema, reader.fields, exists, reader.values_slow)
+
+
+def _row_by_row(reader: RowDecoder) -> DecodeObjects:
+    exists, values, width = reader.exists, reader.values, reader.schema.salt.width
+    return lambda rows: [(row.row[width:], values(row)) for row in rows if exists(row)]
+
+
+def make_objects(schema: TableSchema) -> Callable[[Iterable[Values]], list[Any]]:
+    """A function that makes an object of each of the given values; see `RowDecoder.make`."""
+    function: Callable[[Iterable[Values]], list[Any]] | None = schema.compiled.get("make_objects")
+    return schema.keep("make_objects", _maker(schema)) if function is None else function
+
+
+def _maker(schema: TableSchema) -> Callable[[Iterable[Values]], list[Any]]:
+    model, new, assign = schema.model, object.__new__, object.__setattr__
+    after = getattr(model, "__attrs_post_init__", None)
+
+    def make(many: Iterable[Values]) -> list[Any]:
+        made = []
+        for values in many:
+            obj = new(model)
+            assign(obj, "__dict__", values)
+            if after is not None:
+                after(obj)
+            made.append(obj)
+        return made
+
+    return make
