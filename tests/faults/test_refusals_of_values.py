@@ -183,7 +183,7 @@ DECLARATIONS = [
     ),
     refused(
         hb.DeclarationError,
-        "A column family is declared twice: remove one",
+        "A column family is declared twice: declare the model's own family",
         declared(lambda: {"v": column()}, families=[hb.family("t"), hb.family("t")]),
     ),
     refused(

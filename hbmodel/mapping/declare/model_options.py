@@ -89,7 +89,11 @@ def check_options(model: str, options: ModelOptions) -> None:
         names.append(family.name.decode())
     if len(set(names)) < len(names):
         raise DeclarationError(
-            "A column family is declared twice: remove one.", model=model, option="families", families=names
+            "A column family is declared twice: declare the model's own family by family=hb.family(...), and each "
+            "further one once in families=.",
+            model=model,
+            option="families",
+            families=names,
         )
     if options.salt is not None and not isinstance(options.salt, Salt):
         raise DeclarationError("A salt must be a Salt, such as hb.HashSalt(16).", model=model, found=repr(options.salt))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
 from hbmodel.errors import DeclarationError, SchemaMismatch, TableNotFound
@@ -45,6 +45,23 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
         SchemaMismatch: a model that was not given uses one of the tables; or a table is another model's index table; or
             objects are being migrated from or to one of the tables.
     """
+    dropped, rows = _planned(store, models, registry)
+    for table in dropped:
+        with suppress(TableNotFound):  # another program was faster
+            store.delete_table(table)
+    catalog = Registry(store, registry)
+    if rows:
+        catalog.delete(sorted({*rows, *catalog.work_rows(rows)}))
+    return dropped
+
+
+def tables_to_drop(store: Store, *models: Declared, registry: str = REGISTRY_TABLE) -> list[str]:
+    """The names of the tables that `drop_tables` would drop. The arguments and the errors are the same."""
+    return _planned(store, models, registry)[0]
+
+
+def _planned(store: Store, models: Sequence[Declared], registry: str) -> tuple[list[str], Collection[bytes]]:
+    """The tables to drop, in the order in which they must be dropped, and the registry's rows to delete after that."""
     check_store(store)
     if not models:
         raise DeclarationError("Give the models whose tables are to be dropped.")
@@ -73,13 +90,7 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
     # missing or incomplete. The registry's entry is deleted last, because a repeated call needs it to find the live
     # index tables.
     own = dict.fromkeys(schema.table for schema in schemas if not schema.external)
-    dropped = [table for table in [*own, *index_tables] if table in existing]
-    for table in dropped:
-        with suppress(TableNotFound):  # another program was faster
-            store.delete_table(table)
-    if registry in existing and rows:
-        catalog.delete(sorted({*rows, *catalog.work_rows(rows)}))
-    return dropped
+    return [table for table in [*own, *index_tables] if table in existing], rows if registry in existing else ()
 
 
 def _index_tables(

@@ -22,6 +22,7 @@ from hbmodel.tools.cli.migrate import migrate as migrate_commands
 from hbmodel.tools.cli.output.one_line import one_line
 from hbmodel.tools.cli.registry import registry as registry_commands
 from hbmodel.tools.cli.rows import regions, row, scan
+from hbmodel.tools.cli.tables import alter, create, drop
 from hbmodel.tools.cli.writers import writers as writers_command
 
 
@@ -62,8 +63,11 @@ main.add_command(index_commands)
 main.add_command(migrate_commands)
 main.add_command(registry_commands)
 main.add_command(adopt)
+main.add_command(alter)
+main.add_command(create)
 main.add_command(describe)
 main.add_command(diff)
+main.add_command(drop)
 main.add_command(infer)
 main.add_command(key_commands)
 main.add_command(row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,22 +21,16 @@ from hbmodel.tables.indexes.index_operations import build_index, index_status, p
 from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
 from hbmodel.tables.indexes.index_states import IndexStates, is_dropping
 from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report
-from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, waiting
+from hbmodel.tables.indexes.index_work import waiting
 from hbmodel.tables.registry.entry_shape import ENTRY
-from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
+from hbmodel.tables.registry.registry_table import Registry, RegistryKey
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.finite import FiniteRange
 from hbmodel.tools.cli.arguments.named_model import load_model
 from hbmodel.tools.cli.arguments.table_options import known_keys
+from hbmodel.tools.cli.arguments.work_options import Command, common_options, seconds_of, speed_options, times_of
 from hbmodel.tools.cli.output.one_line import one_line
 from hbmodel.tools.cli.output.waits import told_at_times, waiting_text
-
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-LONGEST = 1e9
-"""The largest number of seconds that an option takes; the system cannot wait for times that are much longer."""
-
-Command = Callable[..., Any]
 
 
 @click.group()
@@ -44,19 +38,10 @@ def index() -> None:
     """Add, check, repair and drop indexes of tables while programs read and write them."""
 
 
-def seconds_of(_ctx: click.Context, parameter: click.Parameter, value: str | float | None) -> float | None:
-    """A time such as 30s, 10m, 6h or 1d, in seconds; a bare number is seconds."""
-    if value is None:
-        return None
-    text = str(value)
-    unit = UNITS.get(text[-1:], 0)
-    try:
-        number = float(text[:-1] if unit else text) * (unit or 1)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= LONGEST:
-        raise click.BadParameter("must be a time such as 30s, 10m or 6h", param=parameter)
-    return number
+def _model(required: bool = True) -> Callable[[Command], Command]:
+    return click.option(
+        "--model", "named", required=required, metavar="MODULE:CLASS", help="The model that declares the index."
+    )
 
 
 def _interval(ctx: click.Context, parameter: click.Parameter, value: str | float | None) -> float | None:
@@ -67,58 +52,6 @@ def _interval(ctx: click.Context, parameter: click.Parameter, value: str | float
     return seconds
 
 
-def _time(name: str, default: float | None, text: str) -> Callable[[Command], Command]:
-    return click.option(
-        name,
-        default=default,
-        type=click.UNPROCESSED,
-        callback=seconds_of,
-        metavar="TIME",
-        show_default=default is not None,
-        help=text,
-    )
-
-
-def common_options(command: Command) -> Command:
-    """Adds the options of every command."""
-    options: list[Callable[[Command], Command]] = [
-        click.option(
-            "--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."
-        ),
-        click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
-        _time("--lease", TIMES.lease, "Longest lease of any session."),
-        _time("--longest-call", TIMES.longest_call, "Longest time that a call may take."),
-        _time("--grace", TIMES.grace, "Age from which an entry without a row is an orphan."),
-        _time("--clock-bound", TIMES.clock_bound, "Largest difference between clocks."),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _model(required: bool = True) -> Callable[[Command], Command]:
-    return click.option(
-        "--model", "named", required=required, metavar="MODULE:CLASS", help="The model that declares the index."
-    )
-
-
-def speed_options(command: Command) -> Command:
-    """Adds the options of commands that read whole tables."""
-    rows = click.option(
-        "--rows-per-second",
-        type=FiniteRange(min=0, min_open=True),
-        help="Largest number of rows to read per second.",
-    )
-    return rows(
-        click.option(
-            "--bytes-per-second",
-            type=FiniteRange(min=0, min_open=True),
-            help="Largest number of bytes to read per second.",
-        )(command)
-    )
-
-
 _every = click.option(
     "--every",
     type=click.UNPROCESSED,
@@ -127,11 +60,6 @@ _every = click.option(
     help="Repeat, with this pause, until interrupted.",
 )
 _dry_run = click.option("--dry-run", is_flag=True, help="Only report what would be done.")
-
-
-def times_of(options: Mapping[str, Any]) -> IndexTimes:
-    """The times given as options."""
-    return IndexTimes(options["lease"], options["longest_call"], options["grace"], options["clock_bound"])
 
 
 @contextmanager

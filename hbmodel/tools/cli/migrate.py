@@ -16,7 +16,7 @@ from hbmodel.tables.migration.migrate import migrate as migration_of
 from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport, MigrationReport
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.named_model import load_model
-from hbmodel.tools.cli.index import Command, common_options, speed_options, times_of
+from hbmodel.tools.cli.arguments.work_options import Command, common_options, speed_options, times_of
 from hbmodel.tools.cli.output.waits import told_at_times, waiting_text
 
 

@@ -12,7 +12,7 @@ from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.writers import forget_writer, table_writers
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.table_options import known_keys
-from hbmodel.tools.cli.index import common_options, seconds_of, times_of
+from hbmodel.tools.cli.arguments.work_options import common_options, seconds_of, times_of
 
 _NONE = "No program is on the writers' roll of this table."
 _UNLISTED = "This store lists no programs, because a change of an index does not wait for them."

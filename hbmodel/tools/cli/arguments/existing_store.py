@@ -19,8 +19,8 @@ def connect_existing(url: str) -> Store:
     path = embedded_path(url)
     if path is not None and not Path(path).exists():
         raise StoreURLError(
-            "There is no such file: correct the path in the store's URL. Commands do not create stores; "
-            "hb.create_tables() does.",
+            "There is no such file: correct the path in the store's URL. Only `hbmodel create` and hb.create_tables() "
+            "create stores.",
             file=path,
         )
     return connect(url)

@@ -1,15 +1,21 @@
-"""Models that are named on the command line, as `package.module:Class`."""
+"""Models, and other Python objects, that are named on the command line as `package.module:name`."""
 
 from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from hbmodel.encoding.codecs import Dictionary
 from hbmodel.errors import DeclarationError, HbmodelError, SchemaMismatch
 from hbmodel.mapping.schema import schema_of
+from hbmodel.tables.ids.id_tables import Declared
+from hbmodel.tables.ids.sequence import IdSequence
 
 _HBMODEL = str(Path(__file__).parents[3])
 _NO_MODEL = "There is no such model: name it as package.module:Class."
@@ -41,26 +47,79 @@ def _imported(module: str, named: str) -> Any:
         ) from error
 
 
-def find_model(named: str) -> type[Any]:
-    """The model `package.module:Class`; modules in the current directory are found.
+def find_object(named: str) -> Any:
+    """The object `package.module:name`, or a whole module; modules in the current directory are found.
 
     Raises:
-        DeclarationError: there is no such model.
+        DeclarationError: there is no such object.
     """
     module, colon, name = named.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
+    target: Any = _imported(module, named)
     try:
-        target: Any = _imported(module, named)
-        for part in name.split("."):
+        for part in name.split(".") if colon else ():
             target = getattr(target, part)
     except AttributeError as error:
         raise DeclarationError(_NO_MODEL, model=named, reason=str(error)) from error
-    if not colon or not isinstance(target, type):
+    return target
+
+
+def find_model(named: str) -> type[Any]:
+    """The model `package.module:Class`.
+
+    Raises:
+        DeclarationError: there is no such model.
+    """
+    target = find_object(named)
+    if not isinstance(target, type):
         raise DeclarationError(_NO_MODEL, model=named)
     schema_of(target)  # raises if the class is no model
     return target
+
+
+def find_declared(names: Iterable[str], *, sequences: bool = True) -> list[Declared]:
+    """Models, dictionaries and sequences, each named as `package.module:name`, or all models and sequences of a module.
+
+    If a module declares a model and another one that replaces it, only the newer one is returned.
+
+    Args:
+        sequences: whether a module also stands for its sequences.
+
+    Raises:
+        DeclarationError: there is no such declaration, or a module contains none.
+    """
+    found: dict[Declared, None] = {}
+    for named in names:
+        target = find_object(named)
+        if isinstance(target, ModuleType):
+            declared = [one for one in _declared_in(target) if sequences or isinstance(one, type)]
+            if not declared:
+                raise DeclarationError(
+                    "The module declares no model: name another module, or a model as package.module:Class.",
+                    model=named,
+                )
+            schemas = [schema_of(one) for one in declared if isinstance(one, type)]
+            replaced = {schema.replaces.table for schema in schemas if schema.replaces is not None}
+            found.update(
+                {one: None for one in declared if not isinstance(one, type) or schema_of(one).table not in replaced}
+            )
+        else:
+            found[target if isinstance(target, IdSequence | Dictionary) else find_model(named)] = None
+    return list(found)
+
+
+def _declared_in(module: ModuleType) -> Iterator[Declared]:
+    """The models and sequences in a module. Models that it imports from other packages do not belong to it. Its
+    dictionaries are left out, because those that its models use need not be named.
+    """
+    for value in vars(module).values():
+        if isinstance(value, IdSequence):
+            yield value
+        elif isinstance(value, type) and f"{value.__module__}.".startswith(f"{module.__name__}."):
+            with suppress(DeclarationError):  # the class is not a model
+                yield schema_of(value).model
 
 
 def load_model(named: str, table: str) -> type[Any]:

@@ -1,0 +1,147 @@
+"""The commands `hbmodel create`, `hbmodel alter` and `hbmodel drop`: the tables of models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from hbmodel.session.connect import connect
+from hbmodel.tables.alter import alter as alter_tables
+from hbmodel.tables.creation.comparison.diff import diff
+from hbmodel.tables.creation.create import TableOutcome, create_tables
+from hbmodel.tables.creation.drop import drop_tables, tables_to_drop
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
+from hbmodel.tools.cli.arguments.existing_store import connect_existing
+from hbmodel.tools.cli.arguments.named_model import find_declared, find_object
+from hbmodel.tools.cli.arguments.work_options import Command, common_options, times_of
+from hbmodel.tools.cli.output.differences import difference_as_json
+from hbmodel.tools.cli.output.waits import told_at_times
+
+_models = click.argument("models", nargs=-1, required=True, metavar="MODULE[:CLASS]...")
+_splits = click.option(
+    "--splits",
+    metavar="MODULE:NAME",
+    help="Where the regions of new tables begin: a strategy, or a dictionary of strategies, as for hb.create_tables().",
+)
+_yes = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def _store_options(command: Command) -> Command:
+    options: list[Callable[[Command], Command]] = [
+        click.option(
+            "--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."
+        ),
+        click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@_models
+@_splits
+@click.option("--create-external", is_flag=True, help="Also create tables of external models.")
+@_store_options
+def create(
+    models: tuple[str, ...], splits: str | None, create_external: bool, url: str, registry: str, as_json: bool
+) -> None:
+    """Create the tables of models that do not exist, and register the models.
+
+    Name single models, or a module to create the tables of all its models. Existing tables are not changed: each line
+    about a difference begins as in `hbmodel diff`. The command can be repeated.
+    """
+    declared, strategy = find_declared(models), None if splits is None else find_object(splits)
+    with connect(url) as store:
+        creation = create_tables(store, *declared, splits=strategy, registry=registry, create_external=create_external)
+    if not as_json:
+        click.echo(str(creation))
+        return
+    for table in creation:
+        click.echo(json.dumps(_outcome_as_json(table)))
+
+
+def _outcome_as_json(outcome: TableOutcome) -> dict[str, Any]:
+    return {
+        "table": outcome.table,
+        "created": outcome.created,
+        "differences": [difference_as_json(each) for each in outcome.differences],
+        "unreachable_regions": len(outcome.unreachable),
+    }
+
+
+@click.command()
+@_models
+@_splits
+@click.option("--lossy", is_flag=True, help="Also apply changes that lose data: a shorter TTL, fewer versions.")
+@click.option("--drop", is_flag=True, help="Also drop the indexes that the models do not declare.")
+@_yes
+@common_options
+def alter(
+    models: tuple[str, ...],
+    splits: str | None,
+    lossy: bool,
+    drop: bool,
+    yes: bool,
+    url: str,
+    registry: str,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Change the live tables to what the models declare, if the changes are safe.
+
+    Name single models, or a module for all its models. The command shows the differences, as `hbmodel diff` does, and
+    asks for confirmation. New indexes on existing rows are built by `hbmodel index build`.
+    """
+    declared, strategy = find_declared(models), None if splits is None else find_object(splits)
+    with connect_existing(url) as store:
+        if not yes:
+            differences = diff(store, *declared, splits=strategy, registry=registry)
+            for each in differences:
+                click.echo(str(each), err=True)
+            if any(each.effect != "left" or (drop and each.undeclared) for each in differences):
+                click.confirm("Apply these changes?", abort=True, err=True)
+        alteration = alter_tables(
+            store,
+            *declared,
+            splits=strategy,
+            lossy=lossy,
+            drop=drop,
+            times=times_of(options),
+            progress=None if as_json else told_at_times(),
+            registry=registry,
+        )
+    if as_json:
+        done: dict[str, Any] = {
+            "applied": [difference_as_json(each) for each in alteration.applied],
+            "left": [difference_as_json(each) for each in alteration.left],
+            "dropped": list(alteration.dropped),
+        }
+        click.echo(json.dumps(done))
+    else:
+        click.echo(str(alteration) or "nothing to change")
+
+
+@click.command()
+@_models
+@_yes
+@_store_options
+def drop(models: tuple[str, ...], yes: bool, url: str, registry: str, as_json: bool) -> None:
+    """Drop the tables of models with all their rows and index tables, and forget the models.
+
+    Name single models, or a module for all its models. The command shows which tables would be dropped, and asks for
+    confirmation. The tables of external models remain, and so do those of dictionaries that are not named.
+    """
+    declared = find_declared(models, sequences=False)
+    with connect_existing(url) as store:
+        if not yes:
+            for table in tables_to_drop(store, *declared, registry=registry):
+                click.echo(f"would drop {table}", err=True)
+            click.confirm("Drop these tables, with all their rows?", abort=True, err=True)
+        dropped = drop_tables(store, *declared, registry=registry)
+    lines = [f"dropped {each}" for each in dropped] or ["no table was left"]
+    click.echo(json.dumps({"dropped": dropped}) if as_json else "\n".join(lines))

@@ -1,0 +1,188 @@
+"""The commands that create, change and drop the tables of models."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import hbmodel as hb
+from hbmodel.tools.cli import main
+
+MODULE = """
+from datetime import timedelta
+
+import hbmodel as hb
+
+NAMES = hb.ids.dictionary("cli_names", hb.UInt32)
+NUMBERS = hb.ids.IdSequence("cli_numbers")
+SPLITS = {"cli_files": hb.tables.Hexadecimal(4)}
+BY_BUCKET = hb.ByBucket()
+
+
+@hb.model(table="cli_files", family=hb.family("d", ttl=timedelta(hours=1)))
+class File:
+    digest: hb.Key[str] = hb.key()
+    size: hb.Column[int] = hb.column("s")
+
+
+@hb.model(table="cli_visits_1", family="v")
+class EarlierVisit:
+    user: hb.Key[int] = hb.key()
+    page: hb.Column[str] = hb.column("p")
+
+
+@hb.model(table="cli_visits", family="v", salt=hb.HashSalt(4), replaces=EarlierVisit)
+class Visit:
+    user: hb.Key[int] = hb.key()
+    page: hb.Column[str] = hb.column("p")
+
+
+class NoModel:
+    pass
+"""
+
+CHANGED = """
+from datetime import timedelta
+
+import hbmodel as hb
+from cli_models import NAMES
+
+
+@hb.model(table="cli_files", family=hb.family("d", ttl=timedelta(seconds=TTL)))
+class File:
+    digest: hb.Key[str] = hb.key()
+    size: hb.Column[int] = hb.column("s")
+    owner: hb.Column[str] = hb.column("o", default="")
+
+    by_owner = hb.index("owner")
+"""
+
+
+@pytest.fixture(autouse=True)
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules with models, in the current directory."""
+    (tmp_path / "cli_models.py").write_text(MODULE)
+    (tmp_path / "cli_changed.py").write_text(CHANGED.replace("TTL", "7200"))
+    (tmp_path / "cli_lossy.py").write_text(CHANGED.replace("TTL", "60"))
+    (tmp_path / "cli_empty.py").write_text("from cli_models import File\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    for name in ("cli_models", "cli_changed", "cli_lossy", "cli_empty"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"embedded:{tmp_path / 'store.db'}"
+
+
+def run(url: str, *arguments: str, answer: str = "") -> Result:
+    return CliRunner().invoke(main, [*arguments, "--store", url], input=answer)
+
+
+def tables(url: str) -> list[str]:
+    with hb.connect(url) as store:
+        return sorted(store.tables())
+
+
+def test_the_tables_of_a_module_are_created(url: str) -> None:
+    result = run(url, "create", "cli_models", "--splits", "cli_models:SPLITS")
+    assert result.exit_code == 0, result.output
+    assert "+ cli_files: created" in result.output.splitlines()
+    assert tables(url) == ["cli_files", "cli_visits", "hbmodel", "hbmodel_sequences"]
+    with hb.connect(url) as store:
+        assert len(store.regions("cli_files")) == 4
+    again = run(url, "create", "cli_models", "--json")
+    lines = [json.loads(line) for line in again.output.splitlines()]
+    assert {line["table"]: line["created"] for line in lines}["cli_files"] is False
+    assert {tuple(line) for line in lines} == {("table", "created", "differences", "unreachable_regions")}
+
+
+def test_one_model_is_created(url: str) -> None:
+    result = run(url, "create", "cli_models:Visit", "cli_models:NAMES", "--splits", "cli_models:BY_BUCKET")
+    assert result.exit_code == 0, result.output
+    assert tables(url) == ["cli_names.ids", "cli_names.names", "cli_visits", "hbmodel", "hbmodel_sequences"]
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ("cli_empty", "The module declares no model"),
+        ("cli_models:NoModel", "not a model"),
+        ("cli_models:Absent", "There is no such model"),
+        ("cli_models:SPLITS", "There is no such model"),
+        ("no_such_module", "There is no such model"),
+    ],
+)
+def test_what_is_no_model_is_refused(url: str, named: str, message: str) -> None:
+    result = run(url, "create", named)
+    assert result.exit_code == 1
+    assert message in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+def test_changes_are_shown_before_they_are_made(url: str) -> None:
+    run(url, "create", "cli_models:File")
+    refused = run(url, "alter", "cli_changed", answer="n\n")
+    assert refused.exit_code == 1
+    assert "~ cli_files: family d ttl: 3600 s -> 7200 s" in refused.output
+    assert "+ cli_files: column d:o: missing" in refused.output
+    with hb.connect(url) as store:
+        assert [family.ttl for family in store.families("cli_files")] == [3600]
+    altered = run(url, "alter", "cli_changed", answer="y\n")
+    assert altered.exit_code == 0, altered.output
+    assert tables(url) == ["cli_files", "hbmodel"]  # the index is to be built
+    with hb.connect(url) as store:
+        assert [family.ttl for family in store.families("cli_files")] == [7200]
+    again = run(url, "alter", "cli_changed")  # it does not ask if nothing is to be done
+    assert again.exit_code == 0
+    assert all(line.startswith("= cli_files: index by_owner: absent") for line in again.output.splitlines())
+
+
+def test_changes_that_lose_data_need_an_option(url: str) -> None:
+    run(url, "create", "cli_models:File")
+    refused = run(url, "alter", "cli_lossy", "--yes")
+    assert refused.exit_code == 1
+    assert "ttl" in refused.output
+    result = run(url, "alter", "cli_lossy", "--yes", "--lossy", "--json")
+    assert result.exit_code == 0, result.output
+    done = json.loads(result.output)
+    assert ("ttl", "lossy") in {(each["option"], each["effect"]) for each in done["applied"]}
+    assert done["dropped"] == []
+
+
+def test_undeclared_indexes_are_dropped_by_an_option(url: str) -> None:
+    run(url, "create", "cli_changed:File")
+    left = run(url, "alter", "cli_models:File", "--yes", "--lossy")
+    assert left.exit_code == 0, left.output
+    assert "cli_files.by_owner" in tables(url)
+    result = run(url, "alter", "cli_models:File", "--drop", answer="y\n")
+    assert result.exit_code == 0, result.output
+    assert "dropped cli_files.by_owner" in result.output
+    assert tables(url) == ["cli_files", "hbmodel"]
+
+
+def test_tables_are_dropped_after_a_question(url: str) -> None:
+    run(url, "create", "cli_changed:File", "cli_models:Visit")
+    refused = run(url, "drop", "cli_changed", answer="n\n")
+    assert refused.exit_code == 1
+    assert refused.output.startswith("would drop cli_files\nwould drop cli_files.by_owner\n")
+    assert len(tables(url)) == 4
+    result = run(url, "drop", "cli_changed", "--yes")
+    assert (result.exit_code, result.output) == (0, "dropped cli_files\ndropped cli_files.by_owner\n")
+    assert tables(url) == ["cli_visits", "hbmodel"]
+    assert json.loads(run(url, "drop", "cli_models:Visit", "--yes", "--json").output) == {"dropped": ["cli_visits"]}
+    assert run(url, "drop", "cli_models:Visit", "--yes").output == "no table was left\n"
+
+
+def test_only_create_makes_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "typo.db"
+    for command in ("alter", "drop"):
+        result = run(f"embedded:{path}", command, "cli_models", "--yes")
+        assert result.exit_code == 1
+        assert "Only `hbmodel create`" in result.output
+    assert not path.exists()
