@@ -101,6 +101,9 @@ COMMANDS = (
     ("describe", "damaged"),
     ("writers", "damaged"),
     ("migrate", "status", "tests.support.everything:NewItem"),
+    ("diff", "tests.support.everything:Item"),
+    ("create", "tests.support.everything:Item"),
+    ("alter", "tests.support.everything:Item", "--yes"),
 )
 
 
