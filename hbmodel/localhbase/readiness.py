@@ -26,7 +26,7 @@ _LONGEST = 300  # characters of a quoted line
 
 
 def server_is_ready(directory: Path) -> bool:
-    """True once the server is ready for requests; its log must be of this run."""
+    """Whether the server is ready for requests. Its log must not contain messages of an earlier run."""
     try:
         return SERVER_READY in log_file(directory, "server").read_text("utf-8", "replace")
     except OSError:

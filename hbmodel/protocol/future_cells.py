@@ -119,10 +119,10 @@ def mask_of(
     """
     counters = schema.counter_columns & cells.keys()
     ends = {column: cell.timestamp + (MARGIN if column in counters else 0) for column, cell in cells.items()}
-    # The clocks of other servers may be behind, so cells up to the bound below the clock are masked too. But a mask has
-    # one timestamp for all columns. With a counter among the columns, this timestamp is above the clock, and the mask
-    # would hide other columns of an object that is put meanwhile. So in a row with counters, another column is masked
-    # only if its cell is ahead.
+    # The clocks of other servers may be behind. So a cell is also masked if it is older than the server's time by the
+    # bound or less. But a mask has one timestamp for all columns. With a counter among the columns, this timestamp may
+    # be ahead of the server's time, and the mask would hide other columns of an object that is put meanwhile. So in a
+    # row with counters, another column is masked only if its cell is ahead.
     since = {column: now + 1 if counters and column not in counters else now - bound for column in ends}
     recent = {column: end for column, end in ends.items() if end >= since[column]}
     if not recent:

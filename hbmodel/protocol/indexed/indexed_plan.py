@@ -182,7 +182,7 @@ class IndexedRowPlanner:
         return self._delete(write, old, timestamp)
 
     def version(self, nonce: bytes, old: OldRow, timestamp: int) -> bytes:
-        """The version cell of a write over `old` at this time."""
+        """The version cell that a write puts at this time, given the row before the write."""
         return LAST_WRITE_WINS + nonce
 
     def entry_version(self, version: bytes) -> bytes:

@@ -187,7 +187,7 @@ def _conditional_puts(planner: UnindexedRowPlanner, update: _Guarded) -> list[Co
 def _guard(
     planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: Capabilities
 ) -> tuple[bytes, bytes] | UnindexedRowPlan:
-    """The column to be checked and its value, or the failed plan of an update if there is no such column."""
+    """The column to check and its value. If no column can be checked, the failed plan of the update instead."""
     schema = planner.schema
     changed = {} if plan.put is None else plan.put.cells
     if plan.blanks and schema.external and not (can.mutate_row or schema.required_columns or schema.exists_column):
@@ -222,7 +222,7 @@ def _guards(planner: UnindexedRowPlanner, row: Row) -> list[bytes]:
     columns = [schema.exists_column, schema.spare_flag_column]
     if schema.exists_column is None:
         columns += sorted(schema.proving_columns, key=counters.__contains__)
-    if schema.any_cell_shows:  # a cell of another program shows it too
+    if schema.any_cell_shows:  # any cell, also one of another program, shows that the row exists
         columns += sorted(column for column in row.columns if column not in columns and not schema.is_system(column))
     return [column for column in columns if column is not None and column in row.columns]
 

@@ -293,8 +293,8 @@ class _Field:
         return [Segment(start, stop, (True,))] if stop is None or start < stop else []
 
     def _outermost(self, start: bytes, stop: bytes | None) -> tuple[bytes, bytes | None]:
-        """If a segment of a nullable field contains the value that is farthest from None, extends the segment to the
-        end of all keys on that side, so that neighbouring segments meet.
+        """The bounds of a segment. A bound that is the last value of a nullable field, on the side opposite to None, is
+        moved to the very end of all keys, so that neighbouring segments meet.
         """
         key_field = self.layout.fields[self.at]
         if key_field.nullable and key_field.desc:

@@ -16,8 +16,7 @@ R = TypeVar("R")
 
 class Sending:
     """Carries out operations for one call of a session. As long as none of them can have changed a table, the counted
-    call is marked with `Calls.nothing_sent`. So if the call is certainly refused, no change of the registry waits for
-    this program.
+    call is marked with `Calls.nothing_sent`. If the call then fails, no change of the registry has to wait for it.
 
     Every change that the call makes must be carried out by this object.
 

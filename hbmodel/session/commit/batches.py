@@ -1,4 +1,4 @@
-"""Pending writes, and the batches in which a commit executes them, each of which writes a row at most once."""
+"""Pending writes, and the batches in which a commit executes them; a batch writes each row at most once."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ class _BatchesOfModel:
         return write
 
     def _replaced(self, call: Pending, write: PutObject, at: int, place: int) -> bool:
-        """Whether the put replaces the last write of its row, which is in this place; if so, replaces it."""
+        """If the put can replace the last write of its row, which is in this place, replaces it and returns True."""
         batch = self._batches[at]
         earlier = batch.writes[place]
         if not isinstance(earlier, PutObject) or earlier.version != write.version or self._unique:

@@ -94,7 +94,7 @@ def check_filter(filter: Filter, *, reversed: bool) -> None:
 
     A value filter, a pagination or a `FirstCellOnly` depends on which cells it has seen before. If a column range or
     prefix follows such a filter in an And, the seen cells differ between versions: from 2.6.1 on, `FilterListWithAND`
-    asks the range for a jump when the filter before it leaves a cell out, and older servers do not (HBASE-28622).
+    asks the range for a seek hint when the filter before it leaves a cell out, and older servers do not (HBASE-28622).
     """
     match filter:
         case ValueFilter(column, operator):
@@ -126,7 +126,7 @@ def check_filter(filter: Filter, *, reversed: bool) -> None:
 def _behind_counting(filters: Sequence[Filter]) -> Sequence[Filter]:
     """The column ranges and prefixes that come after the first filter that depends on earlier cells."""
     counting = next((number for number, part in enumerate(filters) if _counts(part)), len(filters))
-    # No version asks ranges inside a nested list for a jump.
+    # Nested lists are left out: no version of HBase asks the ranges in them for a seek hint.
     return [part for part in filters[counting + 1 :] if isinstance(part, ColumnRange | ColumnPrefix)]
 
 

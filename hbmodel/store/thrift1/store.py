@@ -39,14 +39,13 @@ _KEY_OVERHEAD = 4
 
 
 class Thrift1Store(GatewayStore):
-    """Tables behind a Thrift gateway of the first kind (`hbase thrift start`); its arguments are those of
-    `GatewayStore`.
+    """Tables behind a Thrift1 gateway (`hbase thrift start`). The arguments are those of `GatewayStore`.
 
     Calls that the gateway does not support raise CapabilityError: conditional changes of a row, atomic changes with
-    both puts and deletes, split keys, and family settings that its column descriptor lacks. A gateway of the second
-    kind (`hbase+thrift2://`) supports all of them.
+    both puts and deletes, split keys, and family settings that its column descriptor lacks. A Thrift2 gateway
+    (`hbase+thrift2://`) supports all of them.
 
-    Rows are returned as decoded (`ResultRow`, `ResultCell`).
+    Rows are returned as the objects that Thrift's decoder makes (`ResultRow`, `ResultCell`), without a conversion.
     """
 
     SCHEME = "hbase"

@@ -61,8 +61,7 @@ cell, or a cell from a file that is at least five days old, whose cells have los
 
 
 class Thrift2Store(GatewayStore):
-    """Tables behind a Thrift gateway of the second kind (`hbase thrift2 start`); its arguments are those of
-    `GatewayStore`.
+    """Tables behind a Thrift2 gateway (`hbase thrift2 start`). The arguments are those of `GatewayStore`.
 
     It supports everything in the `Store` port. Rows are returned as the objects that Thrift's decoder makes
     (`ResultRow`, `ResultCell`), without a conversion.

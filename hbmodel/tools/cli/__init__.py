@@ -30,7 +30,7 @@ class OneLineErrors(click.Group):
     """A group whose commands report an error, of hbmodel or of the system, as one line, and end with exit status 1."""
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
-        """Reads the arguments; some options, such as --help, print at once."""
+        """Parses the arguments; some options, such as --help, already print here and end the command."""
         with _one_line_errors():
             return super().make_context(*arguments, **extra)
 

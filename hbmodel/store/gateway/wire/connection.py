@@ -38,7 +38,7 @@ TRANSPORTS: dict[str, Callable[..., Any]] = {
 }
 PROTOCOLS: dict[str, Callable[..., Any]] = {"binary": TBinaryProtocol, "compact": TCompactProtocol}
 
-# thriftpy2 asks the kernel for 4 KiB at a time by default; a batch of rows has hundreds of KiB.
+# By default, thriftpy2 reads 4 KiB at a time from the socket, but a batch of rows is hundreds of KiB long.
 BUFFER_SIZE = 64 * 1024
 
 
