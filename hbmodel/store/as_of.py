@@ -76,4 +76,4 @@ class AsOfStore(WrappingStore):
 
 
 def _refuse(table: str) -> NoReturn:
-    raise InvalidRequest("A view of a store as of a time cannot be written: use the store itself.", table=table)
+    raise InvalidRequest("A view of a store as of a time is read-only: write to the store itself.", table=table)

@@ -32,7 +32,7 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
     written_scheme, colon, rest = url.partition("://")
     if not colon or written_scheme != scheme:
         raise StoreURLError(
-            "The scheme of the store URL is not known here: write the URL in the expected form.", expected=form
+            "The store URL does not have the expected scheme: write the URL in the expected form.", expected=form
         )
     address, _, query = rest.partition("?")
     hosts, _, path = address.partition("/")
@@ -63,7 +63,7 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
             arguments[name] = options[name](text)
         except ValueError:
             raise StoreURLError(
-                "The value of an option in the store URL is invalid: give a value as expected.",
+                "The value of an option in the store URL is invalid: see `expected`.",
                 option=name,
                 value=text if quotable else None,
                 expected=_expected(options[name]),
@@ -92,7 +92,7 @@ def environment_options(
             except ValueError:
                 value = None if name in secrets else text
                 raise StoreURLError(
-                    "An environment variable has an invalid value: give one as expected.",
+                    "An environment variable has an invalid value: see `expected`.",
                     variable=variable,
                     value=value,
                     expected=_expected(convert),

@@ -54,7 +54,7 @@ class Forgotten:
         """One line for each table that remains, and for each program that may still write."""
         return [
             *(f"{table}: exists, and the registry no longer names it" for table in self.remaining),
-            *(f"may still write as the removed entry says: {writer}" for writer in self.writers),
+            *(f"may still write in the layout of the removed entry: {writer}" for writer in self.writers),
         ]
 
     def __str__(self) -> str:

@@ -349,7 +349,7 @@ def test_requests_that_can_never_succeed_are_said(
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("hbase+thrift2://a?pool=0", "The value of an option in the store URL is invalid: give a value as expected"),
+        ("hbase+thrift2://a?pool=0", "The value of an option in the store URL is invalid: see `expected`"),
         ("hbase+thrift2://a?pol=3", "The store URL has an unknown option: remove it, or use a known one"),
         ("hbase+thrift2://a?pool=3&pool=4", "The store URL gives an option twice: give it once"),
         ("hbase+thrift2://a/path", "The store URL may contain hosts"),

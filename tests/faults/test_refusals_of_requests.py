@@ -151,7 +151,7 @@ REQUESTS = [
     refused(hb.errors.InvalidRequest, "Write bytes outside of ASCII as", lambda: shell_bytes("ä")),
     refused(
         hb.errors.InvalidRequest,
-        "A view of a store as of a time cannot be written: use the store itself",
+        "A view of a store as of a time is read-only: write to the store itself",
         embedded(lambda store: AsOfStore(store, 1).put("t", [])),
     ),
     refused(

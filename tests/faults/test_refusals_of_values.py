@@ -300,7 +300,7 @@ ARGUMENTS = [
     refused(hb.DeclarationError, "progress must be a function", lambda: repaired(progress=1)),
     refused(
         hb.errors.StoreURLError,
-        "The scheme of the store URL is not known here: write the URL in the expected form",
+        "The store URL does not have the expected scheme: write the URL in the expected form",
         lambda: Thrift1Store.from_url("hbase+thrift2://a:1"),
     ),
     refused(

@@ -69,7 +69,7 @@ def test_one_family_where_several_are_expected() -> None:
 
 
 def test_options_of_a_family_on_a_column() -> None:
-    with pytest.raises(hb.DeclarationError, match="A column names its family"):
+    with pytest.raises(hb.DeclarationError, match="A column takes only the name of its family"):
 
         @hb.model(table="t")
         class Wrong:
@@ -88,7 +88,7 @@ def test_counts_of_partitions_and_sizes_of_pages_are_whole_and_positive(count: A
     with fresh(Order) as store:
         query = hb.Session(store).query(Order)
         for call in (query.partitions, query.page):
-            with pytest.raises(hb.QueryError, match="one or more"):
+            with pytest.raises(hb.QueryError, match="at least one"):
                 call(count)
 
 
@@ -187,7 +187,7 @@ def test_a_sequence_without_its_table_names_what_to_create() -> None:
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, True])
 def test_a_page_has_a_size(size: Any) -> None:
-    with hb.connect("memory:") as store, pytest.raises(hb.QueryError, match=r"one or more.*size of the page"):
+    with hb.connect("memory:") as store, pytest.raises(hb.QueryError, match=r"at least one.*size of the page"):
         hb.Session(store).query(Order).page(size)
 
 

@@ -268,7 +268,7 @@ def long_alias_of_bytes() -> None:
         a: hb.Column[int] = hb.column(bytes(32_768))
 
 
-@mistake("has a flag with another value", option="exists")
+@mistake("can choose the value of its flag", option="exists")
 def value_of_a_flag_of_our_own() -> None:
     @hb.model(table="t", exists=hb.flag("e", b"x"))
     class Bad:

@@ -161,7 +161,7 @@ def test_limits_are_whole_numbers(step: str, count: Any) -> None:
         (lambda q: q.select(Thing.a.desc()), hb.QueryError, "attributes of the model class"),
         (lambda q: q.select(Twin.a), hb.errors.UnknownField, "another model"),
         (lambda q: q.use_index("by_a"), hb.errors.UnknownIndex, "no such index"),
-        (lambda q: q.page(0), hb.QueryError, "one or more"),
+        (lambda q: q.page(0), hb.QueryError, "at least one"),
         (lambda q: q.page(-1), hb.QueryError, "whole number"),
         (lambda q: q.limit(3).last(), hb.QueryError, r"last\(\) cannot be combined with limit\(\) or offset\(\)"),
         (lambda q: q.offset(3).last(), hb.QueryError, r"last\(\) cannot be combined with limit\(\) or offset\(\)"),

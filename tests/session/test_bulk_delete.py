@@ -244,7 +244,7 @@ def test_what_is_refused() -> None:
         with pytest.raises(hb.QueryError, match="whole objects"):
             session.query(Entry).where(Entry.day == 1).select(Entry.day).delete()
         for size in (0, -1, True, 1.5, None):
-            with pytest.raises(hb.QueryError, match="one or more"):
+            with pytest.raises(hb.QueryError, match="at least one"):
                 session.query(Entry).where(Entry.day == 1).delete(batch_size=size)  # type: ignore[arg-type]
         session.close()
         with pytest.raises(hb.errors.SessionClosed):

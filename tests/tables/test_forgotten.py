@@ -361,7 +361,7 @@ def test_programs_that_may_still_write_are_named_and_keep_their_lines() -> None:
         forgotten = hb.tables.forget(store, "rolled")
         (writer,) = forgotten.writers
         assert writer.state == "writing"
-        assert f"may still write as the removed entry says: {writer}" in str(forgotten)
+        assert f"may still write in the layout of the removed entry: {writer}" in str(forgotten)
         assert forgotten.as_json["writers"] == [writer.as_json]
         assert RollLines(store, "hbmodel").of_table("rolled") == before
         hb.create_tables(store, ONE)

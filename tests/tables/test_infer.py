@@ -236,7 +236,7 @@ def test_a_digest_of_text_without_its_delimiter_is_a_comment(digits: int) -> Non
     keys = [hashlib.md5(user).hexdigest()[:digits].encode() + user + b"|%07d" % n for n, user in enumerate(users)]
     found = of_keys(*keys)
     assert found.salt is None
-    assert "of the keys are hex digits of the MD5 of the text behind them" in found.source
+    assert "of the keys are hex digits of the MD5 of the text after them" in found.source
     assert "declare hb.salts.TextSalt with a function as choose=" in found.source
 
 
@@ -273,7 +273,7 @@ VALUES: dict[str, tuple[Sequence[bytes], str, str, str]] = {
     "ints": ([b"\0\0\0\1", b"\xff\xff\xff\xff"], "java.Int", "likely", "4 bytes"),
     "large ints": ([b"\x7f\0\0\1", b"\0\0\0\1"], "java.Int", "unsure", "4 bytes"),
     "floats": ([struct.pack(">f", n) for n in (0.1, -3.5)], "java.Int", "unsure", "perhaps floats (java.Float)"),
-    "doubles": ([struct.pack(">d", n) for n in (0.0, 2.0, -0.1)], "java.Double", "likely", "moderate as doubles"),
+    "doubles": ([struct.pack(">d", n) for n in (0.0, 2.0, -0.1)], "java.Double", "likely", "if read as doubles"),
     "numbers as text": ([b"0", b"-12"], "hb.Text", "likely", "every value fits hb.codecs.as_text.Int"),
     "0 and 1": ([b"0", b"1"], "hb.Text", "likely", 'as_text.Bool("1", "0")'),
     "True and False": ([b"True", b"False"], "hb.Text", "likely", 'as_text.Bool("True", "False")'),

@@ -103,7 +103,9 @@ class JavaBooleanCodec(FixedWidth[bool]):
             return True
         if data == b"\x00":
             return False
-        raise DecodingError("A bool that Bytes.toBytes wrote is 00 or FF; hb.codecs.Bool reads 00 and 01.")
+        raise DecodingError(
+            "A stored bool is not 00 or FF, the bytes that Bytes.toBytes writes: for 00 and 01 declare hb.codecs.Bool."
+        )
 
     @property
     def source(self) -> Source | None:

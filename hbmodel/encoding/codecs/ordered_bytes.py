@@ -328,7 +328,9 @@ def _varint_at(data: bytes) -> tuple[int, int]:
 
 
 def _no_number() -> DecodingError:
-    return DecodingError("Stored bytes are not a finite number that OrderedBytes writes in each version of HBase.")
+    return DecodingError(
+        "Stored bytes are not a finite number in the form that OrderedBytes writes in every version of HBase."
+    )
 
 
 @frozen

@@ -218,8 +218,8 @@ def check_lives(model: str, fields: Sequence[Field], lives: Mapping[bytes, int |
             )
         if f.required and life is not None and life != longest:
             raise DeclarationError(
-                "A required column must not expire before the rest of its row: give it a default, or a family with "
-                "a TTL that is as long.",
+                "A required column must not expire before the rest of its row: give it a default, or put "
+                "it into a family whose TTL is not shorter than that of any other column.",
                 model=model,
                 field=f.name,
             )

@@ -344,7 +344,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         )
     if isinstance(spec.family, Family):
         raise mistake(
-            'A column names its family only: family="x". Its options belong in '
+            'A column takes only the name of its family: family="x". The options of the family belong in '
             '@hb.model(families=(hb.family("x", ...),)).'
         )
     null = spec.null or "marker"

@@ -105,7 +105,7 @@ def _check_existence(model: str, options: ModelOptions) -> None:
     value = options.flag_value
     if value != FLAG and not options.external:
         raise DeclarationError(
-            "Only a table of other programs (external=True) has a flag with another value: leave the value out.",
+            "Only a model with external=True can choose the value of its flag: leave the value out.",
             model=model,
             option="exists",
         )

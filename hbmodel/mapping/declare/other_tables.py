@@ -45,8 +45,8 @@ def with_table(model: type[C], table: str) -> type[C]:
         return model
     if schema.replaces is not None:
         raise DeclarationError(
-            "The model replaces another one, and the objects of that one move into the declared table: give the other "
-            "tables a model without replaces.",
+            "The model replaces another one, whose objects can move only into the declared table: for other tables, "
+            "declare a model without replaces=.",
             model=model.__name__,
             table=table,
         )

@@ -36,14 +36,14 @@ def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) 
             raise DeclarationError("The condition of an index can use only fields of its own model.", field=field.name)
         if field.kind in {"counter", "version"}:
             raise DeclarationError(
-                f"The condition of an index cannot use a {field.kind}, which changes without the index: use "
-                "another field.",
+                f"The condition of an index cannot use a {field.kind}, because the index is not updated when it "
+                "changes: use another field.",
                 field=field.name,
             )
     if named := _compared_with_name(given):
         raise DeclarationError(
-            "The condition of an index cannot compare a field with a name of a dictionary, since every store gives the "
-            "name another id: use startswith() or is_(None), or another field.",
+            "The condition of an index cannot compare a field with a name of a dictionary, because each store "
+            "assigns its own id to the name: use startswith() or is_(None), or another field.",
             field=named.name,
         )
     return conjuncts(given)

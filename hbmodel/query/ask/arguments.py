@@ -25,7 +25,7 @@ def whole(count: SupportsIndex, argument: str, least: int = 0) -> int:
     number = whole_number(count)
     if number is None or not least <= number <= MOST:
         raise QueryError(
-            f"Give a whole number, {'one' if least else 'zero'} or more.", argument=argument, found=repr(count)
+            f"Give a whole number of at least {'one' if least else 'zero'}.", argument=argument, found=repr(count)
         )
     return number
 
@@ -42,7 +42,7 @@ def given_token(after: str | None, before: str | None) -> tuple[str | None, bool
 def field_of(part: object) -> Field:
     """The field of an expression; raises `QueryError` for anything else."""
     if isinstance(part, MapExpression):
-        raise QueryError("A map column is read by load(), or by session.entries().", field=part.of.name)
+        raise QueryError("A map column cannot be given here: load() or session.entries() reads it.", field=part.of.name)
     if not isinstance(part, FieldExpression):
         raise QueryError(
             "Give fields as attributes of the model class: Model.field, or Model.field.desc() in an order.",

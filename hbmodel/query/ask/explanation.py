@@ -189,8 +189,8 @@ class Explanation:
     @property
     def _of_families(self) -> str:
         return (
-            f"all in {', '.join(self.whole)}, since a row may have none that is declared; with exists= only the "
-            "declared ones"
+            f"all in {', '.join(self.whole)}, because a row without any declared column is an object too; "
+            "with exists= only the declared columns are read"
         )
 
     @property

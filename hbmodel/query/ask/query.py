@@ -450,7 +450,7 @@ class Query(Generic[R_co]):
             raise QueryError("Give one field, or several different ones.", fields=names)
         if none := [part.name for part in chosen if not part.codec.key]:
             raise QueryError(
-                "This field cannot be in a key: give a field that leads a key.", table=terms.schema.table, field=none[0]
+                "This field cannot be in a key: give a leading field of a key.", table=terms.schema.table, field=none[0]
             )
         if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise QueryError("Give a collection of values.", field=names[0], found=type(values).__name__)

@@ -154,8 +154,8 @@ def _check_scan(
     schema = terms.schema
     if built.match.excess and built.full_scan:
         raise FullScanRefused(
-            "The query has more values for this key field than key ranges are allowed: split it, or call "
-            ".allow_full_scan().",
+            "The query has too many values for this key field, so it would need more key ranges than are allowed: "
+            "split it, or call .allow_full_scan().",
             table=schema.table,
             path=built.path.name,
             field=built.match.excess,
@@ -183,7 +183,7 @@ def _check_scan(
                 )
         raise FullScanRefused(
             "The query would read the whole table: add a condition on the leading key fields of the table or an "
-            "index, or call .allow_full_scan(). first(), last(), limit(n), and limit(n).page(size), need neither if "
+            "index, or call .allow_full_scan(). first(), last(), limit(n), and limit(n).page(size) need neither if "
             "the key ranges alone decide every condition.",
             table=schema.table,
             path=built.path.name,

@@ -67,7 +67,7 @@ class PendingRows:
 
 def _refusal(call: str, table: str, pending: type[RowWrite], row: bytes) -> SessionError:
     return SessionError(
-        f"{call}() runs at once, and a call that is still pending writes a row that it concerns: call commit() first.",
+        f"{call}() runs at once, and needs a row that a pending call writes: call commit() first.",
         table=table,
         key=row,
         pending=f"{_NAMES[pending]}()",

@@ -86,7 +86,7 @@ ABOUT: Final[Mapping[Kind, _About]] = {
         "leave out exists=, name the cell that every object has, or accept that these rows are left out",
     ),
     "no-column": _About(
-        "the row has none of the model's columns, and would be an object of defaults",
+        "the row has none of the model's columns, and would be read as an object that has only default values",
         "declare the columns that the row has, or declare with exists= which cell every object has",
     ),
     "qualifier": _About(
@@ -96,7 +96,7 @@ ABOUT: Final[Mapping[Kind, _About]] = {
     ),
     "undeclared": _About(
         "no field explains the column: reads ignore it, and deletes of an object leave it",
-        "declare a column, or accept it",
+        "declare a column, or accept the finding",
     ),
     "future": _About(
         "the timestamp is in the future: until then, puts and deletes of this cell at the current time have no effect",

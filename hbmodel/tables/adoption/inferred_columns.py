@@ -77,7 +77,7 @@ FORMS: Final[Sequence[_Form]] = (
         "java.Double",
         JavaDouble,
         lambda data: len(data) == 8 and _is_moderate(data, _DOUBLE),
-        "8 bytes that are moderate as doubles, and huge as longs",
+        "8 bytes that are moderate numbers if read as doubles, and huge ones if read as longs",
     ),
     _Form("int", "java.Int", JavaInt, lambda data: len(data) == 4, "4 bytes"),
     _Form("bytes", "hb.Bytes", Bytes, lambda data: True, "bytes of no known form"),

@@ -145,7 +145,7 @@ def _salt_of_text(keys: Sequence[bytes], firsts: Mapping[int, _Firsts]) -> str |
     for digits, (plain, _) in firsts.items():
         if _computes(DigestSalt(digits), keys, plain):
             return (
-                f"the first {in_bytes([digits])} of the keys are hex digits of the MD5 of the text behind them, "
+                f"the first {in_bytes([digits])} of the keys are hex digits of the MD5 of the text after them, "
                 "without its delimiter: declare hb.salts.TextSalt with a function as choose="
             )
     return None
@@ -281,7 +281,7 @@ def _delimited(fields: Sequence[Sequence[bytes]], delimiter: bytes) -> Sequence[
         else:
             text, reason = f"hb.codecs.Separated({number.text}, {shown})", f"{number.reason} and {delimiter!r}"
             guesses.append(CodecGuess("int", text, Separated(number.codec, delimiter), number.likely, reason))
-    last = CodecGuess("str", "hb.Text", Text, likely, f"text behind the last {delimiter!r}")
+    last = CodecGuess("str", "hb.Text", Text, likely, f"text after the last {delimiter!r}")
     return [*guesses, numbers[-1] or last]
 
 
@@ -290,7 +290,7 @@ def _is_padded(values: Sequence[bytes]) -> bool:
 
 
 def _number(keys: Sequence[bytes], width: int) -> CodecGuess | None:
-    """The fields of keys of one width, if the keys are numbers."""
+    """The codec of keys of one width, if the keys are numbers."""
     enough = len(keys) >= ENOUGH
     if width == MILLISECOND_DIGITS and all(map(DECIMAL.fullmatch, keys)):
         times = ReverseDecimalText(width)

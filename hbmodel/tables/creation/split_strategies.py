@@ -242,8 +242,8 @@ def _spread(schema: TableSchema, leading: KeyField, alphabet: bytes, width: int,
     """Split keys that divide the first bytes of spread values equally."""
     if splits.low is not None or splits.high is not None or leading.desc or leading.nullable:
         raise DeclarationError(
-            "The codec of the leading field spreads its values: split an ascending field that is never None, without "
-            "bounds.",
+            "The codec of the leading field spreads its values, so the table is split without low and high: leave them "
+            "out. The field must be ascending, and must not allow None.",
             table=schema.table,
             field=leading.name,
         )
@@ -275,7 +275,7 @@ def _hex_prefix(schema: TableSchema, layout: KeyLayout, n: int, splits: Hexadeci
     low, high = _hex_bounds(splits, digits)
     if low > high:
         raise DeclarationError(
-            "There is no text between the bounds: give the smaller one as low.",
+            "The bound low is greater than the bound high: exchange them.",
             table=schema.table,
             field=leading.name,
             low=splits.low,
