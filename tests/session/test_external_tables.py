@@ -610,7 +610,7 @@ def test_a_flag_has_the_value_of_the_other_program(bed: Bed) -> None:
 def test_explain_says_what_is_read(bed: Bed) -> None:
     query = bed.use(Stat, Marked, Own).query
     assert query(Stat).allow_full_scan().explain().whole == ["0", "x"]
-    assert "  cells:   all in 0, x, since" in str(query(Stat).where(Stat.number == 1).explain())
+    assert "  cells:   all in 0, x, because" in str(query(Stat).where(Stat.number == 1).explain())
     assert "cells:" not in str(query(Marked).allow_full_scan().explain())
     assert "cells:" not in str(query(Own).allow_full_scan().explain())
 
