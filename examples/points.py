@@ -212,7 +212,7 @@ def report(console: Console, store: hb.Store, count: int, directory: Path) -> No
     """Loads, asks, exports and deletes."""
     points = in_order(list(measured(count)))
     questions = Questions()
-    hb.create_tables(store, Point, splits=hb.ByBucket() if store.capabilities.presplit else None)
+    hb.create_tables(store, Point)
     with hb.Session(store) as session:
         if session.query(Point).exists():
             raise click.ClickException("The table sensor_points has points already.")

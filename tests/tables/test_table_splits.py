@@ -44,7 +44,7 @@ class Event:
     by_time = hb.index(hb.desc("at"))
 
 
-MODELS = (Digest, Event)
+MODELS: tuple[type[Any], ...] = (Digest, Event)
 DIGESTS = [Digest(digest=hashlib.md5(b"%d" % number).hexdigest(), value=number) for number in range(400)]
 EVENTS = [
     Event(user=number, at=START + timedelta(hours=number), name=f"{number * 37 % 100:02}") for number in range(100)
@@ -65,7 +65,7 @@ def drop(store: hb.Store) -> None:
         if table.startswith("split_"):
             store.delete_table(table)
     if "hbmodel" in tables:
-        store.delete("hbmodel", [Delete(registry_row(hb.schema.schema_of(model))) for model in MODELS])
+        store.delete("hbmodel", [Delete(registry_row(hb.schema.schema_of(model))) for model in (*MODELS, Salted)])
 
 
 def starts(store: hb.Store, table: str) -> list[bytes]:
@@ -100,7 +100,89 @@ def test_a_table_has_the_regions_that_its_strategy_plans(empty: Bed, name: str) 
     assert planned
     assert starts(empty.store, table) == planned
     others = {schema.table, *(each.table for each in schema.indexes.values())} - {table}
-    assert all(starts(empty.store, other) == [] for other in others)
+    by_default = {"split_events": [b"\x01", b"\x02"]}
+    assert {other: starts(empty.store, other) for other in others} == {
+        other: by_default.get(other, []) for other in others
+    }
+
+
+@hb.model(table="split_salted", salt=hb.HashSalt(4))
+class Salted:
+    name: hb.Key[str] = hb.key()
+    size: hb.Column[int] = hb.column("s")
+
+    by_size = hb.index("size", salt=hb.HashSalt(2))
+
+
+@pytest.mark.every_store
+@pytest.mark.parametrize("bed", ["memory", *HBASE], indirect=True)
+def test_a_salted_table_has_a_region_for_each_bucket(empty: Bed, caplog: pytest.LogCaptureFixture) -> None:
+    hb.create_tables(empty.store, Salted, Digest)
+    found = {table: starts(empty.store, table) for table in ("split_salted", "split_salted.by_size", "split_digests")}
+    if empty.store.capabilities.presplit:
+        assert found == {
+            "split_salted": [b"\x01", b"\x02", b"\x03"],
+            "split_salted.by_size": [b"\x01"],
+            "split_digests": [],
+        }
+        assert caplog.messages == []
+    else:
+        assert set(map(tuple, found.values())) == {()}
+        assert [message.split()[:2] for message in caplog.messages] == [
+            ["Table", "split_salted.by_size"],
+            ["Table", "split_salted"],
+        ]
+        assert all("create it through a Thrift2 gateway" in message for message in caplog.messages)
+    assert not hb.diff(empty.store, Salted, Digest)
+
+
+@pytest.mark.parametrize("bed", ["memory"], indirect=True)
+def test_an_index_that_is_built_has_a_region_for_each_bucket(empty: Bed) -> None:
+    @hb.model(table="split_salted", salt=hb.HashSalt(4))
+    class Before:
+        name: hb.Key[str] = hb.key()
+        size: hb.Column[int] = hb.column("s")
+
+    hb.create_tables(empty.store, Before)
+    hb.create_tables(empty.store, Salted)
+    hb.indexes.build_index(empty.store, Salted, "by_size")
+    assert starts(empty.store, hb.schema.schema_of(Salted).indexes["by_size"].table) == [b"\x01"]
+
+
+@pytest.mark.parametrize("bed", ["memory"], indirect=True)
+def test_a_salted_table_may_have_one_region(empty: Bed) -> None:
+    hb.create_tables(empty.store, Salted, splits={Salted: hb.tables.AtKeys([])})
+    assert starts(empty.store, "split_salted") == []
+    (difference,) = hb.diff(empty.store, Salted, splits=hb.ByBucket())
+    assert (difference.kind, difference.effect) == ("splits", "left")
+
+
+@pytest.mark.parametrize("bed", ["memory"], indirect=True)
+def test_models_with_different_salts_share_one_region(empty: Bed) -> None:
+    def declare(family: str, buckets: int) -> Any:
+        @hb.model(table="split_shared", family=family, salt=hb.HashSalt(buckets))
+        class Shared:
+            name: hb.Key[str] = hb.key()
+            size: hb.Column[int] = hb.column("s")
+
+        return Shared
+
+    hb.create_tables(empty.store, declare("a", 2), declare("b", 4))
+    assert starts(empty.store, "split_shared") == []
+    empty.store.delete_table("split_shared")
+    hb.create_tables(empty.store, declare("c", 3), declare("d", 3))
+    assert starts(empty.store, "split_shared") == [b"\x01", b"\x02"]
+
+
+@pytest.mark.parametrize("bed", ["memory"], indirect=True)
+def test_objects_in_one_row_have_one_region(empty: Bed) -> None:
+    @hb.model(table="split_one_row", row=b"r")
+    class Item:
+        name: hb.Key[str] = hb.key(in_qualifier=True)
+        size: hb.Column[int] = hb.column("s")
+
+    hb.create_tables(empty.store, Item)
+    assert starts(empty.store, "split_one_row") == []
 
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)

@@ -28,7 +28,7 @@ from hbmodel.tables.adoption.sample_check import judge_sample
 from hbmodel.tables.creation.comparison.diff import compare_families
 from hbmodel.tables.creation.comparison.difference import Difference
 from hbmodel.tables.creation.comparison.entry_differences import UNDECLARED, unbuilt
-from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption
+from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, split_keys_of
 from hbmodel.tables.creation.existing_tables import (
     as_registered,
     is_external,
@@ -135,8 +135,9 @@ def create_tables(
             dictionaries that are used by fields of the models need not be named. OpenTSDB's table of ids is only
             checked.
         splits: where the regions of new tables begin: one strategy for each model's primary table, or a mapping from
-            model or table name to a strategy (the table of an index is `<table>.<index>`). Existing tables keep their
-            regions.
+            model or table name to a strategy (the table of an index is `<table>.<index>`). A salted table without a
+            strategy has a region for each bucket, if the store can create such tables; any other table has one region.
+            Existing tables keep their regions.
         registry: name of the registry table.
         create_external: whether the tables of external models, and OpenTSDB's table of ids, may be created too. If
             False, it is an error if such a table does not exist: another program should have created it, so the name is
@@ -374,7 +375,7 @@ def _check_creatable(store: Store, tables: Sequence[DeclaredTable], namespaces: 
         table for table in tables
         if (table.split_keys and not able.presplit) or (_configured(table) and not able.family_configuration)
     ]  # fmt: skip
-    lines += [shell_line(store.create_table, table.name, table.families, table.split_keys) for table in beyond]
+    lines += [shell_line(store.create_table, table.name, table.families, split_keys_of(table)) for table in beyond]
     if not lines:
         return
     if any(table.index is None and schema.indexes for table in beyond for schema in table.schemas):
@@ -409,14 +410,22 @@ def _configured(table: DeclaredTable) -> bool:
 
 def _unreachable(table: DeclaredTable) -> Sequence[KeyRange]:
     """The regions of a table in which no key of any of its models can be."""
-    of_models = [unreachable_regions(schema, table.split_keys, table.index) for schema in table.schemas]
+    of_models = [unreachable_regions(schema, split_keys_of(table), table.index) for schema in table.schemas]
     return [region for region in of_models[0] if all(region in regions for regions in of_models[1:])]
 
 
 def create_declared(store: Store, table: DeclaredTable) -> bool:
     """Creates a table; returns whether this call created it."""
+    split_keys = split_keys_of(table)
+    if split_keys and table.split_keys is None and not store.capabilities.presplit:
+        logger.warning(
+            "Table %s is created with one region for all salt buckets, because this store cannot split new tables: "
+            "split it in HBase's shell, or create it through a Thrift2 gateway",
+            table.name,
+        )
+        split_keys = ()
     try:
-        store.create_table(table.name, table.families, table.split_keys)
+        store.create_table(table.name, table.families, split_keys)
     except TableExists:  # another program was faster
         return False
     except NamespaceNotFound:

@@ -11,7 +11,7 @@ from hbmodel.errors import DeclarationError, SchemaMismatch
 from hbmodel.mapping.rows.entries_of_row import entry_families
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.values import Family
-from hbmodel.tables.creation.split_strategies import Splits, split_keys
+from hbmodel.tables.creation.split_strategies import ByBucket, Splits, split_keys, table_layout
 from hbmodel.tables.registry.registered_fields import ALL_VERSIONED, TAKEN
 from hbmodel.tables.registry.shared_families import FamilyUse
 
@@ -25,14 +25,14 @@ class DeclaredTable:
 
     Attributes:
         families: the families of all models that share it, sorted by name.
-        split_keys: the first keys of its regions, except the first region; empty if no strategy was given.
+        split_keys: the first keys of its regions, except the first region; None if no strategy was given.
         schemas: the models whose objects it holds; for an index table, the model of the index.
         index: for an index table, the index; otherwise None.
     """
 
     name: str
     families: Sequence[Family]
-    split_keys: Sequence[bytes]
+    split_keys: Sequence[bytes] | None
     schemas: Sequence[TableSchema]
     index: Index | None = None
 
@@ -171,7 +171,7 @@ class _Strategies:
                     known=sorted(set(known)),
                 )
 
-    def of(self, table: str, schemas: Sequence[TableSchema], index: Index | None) -> list[bytes]:
+    def of(self, table: str, schemas: Sequence[TableSchema], index: Index | None) -> Sequence[bytes] | None:
         named = None if index is None else index.name
         strategies = {
             tuple(split_keys(schema.model, strategy, index=named))
@@ -183,4 +183,19 @@ class _Strategies:
             raise DeclarationError(
                 "Two strategies give the same table different split keys: give only one of them.", table=table
             )
-        return [key for keys in strategies for key in keys]
+        return next(iter(strategies), None)
+
+
+def split_keys_of(table: DeclaredTable) -> Sequence[bytes]:
+    """The split keys of a new table. Without a strategy, a salted table has a region for each bucket, and another table
+    has one region. If models with different salts share the table, it has one region, too.
+    """
+    if table.split_keys is not None:
+        return table.split_keys
+    named = None if table.index is None else table.index.name
+    keys = {
+        tuple(split_keys(schema.model, ByBucket(), index=named)) if table_layout(schema, named)[1].buckets > 1 else ()
+        for schema in table.schemas
+        if table.index is not None or schema.row_layout is not None
+    }
+    return keys.pop() if len(keys) == 1 else ()

@@ -28,7 +28,6 @@ from hbmodel.store.values import Scan
 from hbmodel.tables.creation.create import create_tables
 from hbmodel.tables.creation.declared import SplitsOption
 from hbmodel.tables.creation.drop import drop_tables
-from hbmodel.tables.creation.split_strategies import ByBucket
 from hbmodel.tables.indexes.claimed_ranges import CLAIM_LIFE, Progress
 from hbmodel.tables.indexes.index_arguments import check_choices, check_work
 from hbmodel.tables.indexes.index_operations import verify_index
@@ -336,8 +335,6 @@ class Migration:
         return registration
 
     def _begin(self, registration: Registration, splits: SplitsOption) -> None:
-        if splits is None and self._may_be_split():
-            splits = ByBucket()
         create_tables(self.store, self.new.model, splits=splits, registry=self.registry.table)
         old, new = self.registry.bind(self.old), self.registry.bind(self.new)
         if isinstance(old, BindingWithoutNone):
@@ -369,11 +366,6 @@ class Migration:
         self._forget()
         self.registry.mark_moving(self.old, self.new, moving=True)
         self._change(registration, CLOSED if self.offline else PREPARED)
-
-    def _may_be_split(self) -> bool:
-        """Whether the new table is salted, and can still be created with a region for each bucket."""
-        salted = self.new.salt.buckets > 1 and self.store.capabilities.presplit
-        return salted and self.new.table not in self.store.tables()
 
     def _forget(self) -> None:
         """Deletes the progress of the copying from the registry."""

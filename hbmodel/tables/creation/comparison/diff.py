@@ -289,7 +289,7 @@ def _loss(option: str, declared: Any, live: Any) -> str | None:
 
 
 def _compare_splits(store: Store, table: DeclaredTable) -> Iterator[Difference]:
-    if not table.split_keys:
+    if table.split_keys is None:
         return
     live = [region.range.start for region in store.regions(table.name)][1:]
     if live != list(table.split_keys):
