@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -45,7 +46,7 @@ def no_column() -> None:
         k: hb.Key[int] = hb.key()
 
 
-@mistake("must be annotated hb.Key", field="k", annotation="None")
+@mistake("must be annotated hb.Key", field="k", annotation="None", expected="k: hb.Key[...]")
 def annotation_missing() -> None:
     @hb.model(table="t")
     class Bad:
@@ -53,7 +54,7 @@ def annotation_missing() -> None:
         a: hb.Column[int] = hb.column("a")
 
 
-@mistake("must be annotated hb.Key", field="k", annotation="hb.Column[int]")
+@mistake("must be annotated hb.Key", field="k", annotation="hb.Column[int]", expected="k: hb.Key[int]")
 def key_annotated_as_column() -> None:
     @hb.model(table="t")
     class Bad:
@@ -61,7 +62,7 @@ def key_annotated_as_column() -> None:
         a: hb.Column[int] = hb.column("a")
 
 
-@mistake("must be annotated hb.Column", field="a", annotation="hb.Key[int]")
+@mistake("must be annotated hb.Column", field="a", annotation="hb.Key[int]", expected="a: hb.Column[int]")
 def column_annotated_as_key() -> None:
     @hb.model(table="t")
     class Bad:
@@ -69,7 +70,7 @@ def column_annotated_as_key() -> None:
         a: hb.Key[int] = hb.column("a")
 
 
-@mistake("must be annotated hb.Column", field="a", annotation="<class 'int'>")
+@mistake("must be annotated hb.Column", field="a", annotation="int", expected="a: hb.Column[int]")
 def annotated_with_the_plain_type() -> None:
     @hb.model(table="t")
     class Bad:
@@ -85,7 +86,11 @@ def annotation_without_a_type() -> None:
         a: hb.Column[int] = hb.column("a")
 
 
-@mistake("must be declared by hb.key, hb.column, hb.map_column, hb.counter or hb.version", field="a")
+@mistake(
+    "must be declared by hb.key, hb.column, hb.map_column, hb.counter or hb.version",
+    field="a",
+    expected="a: hb.Column[int] = hb.column()",
+)
 def annotation_without_a_declaration() -> None:
     @hb.model(table="t")
     class Bad:
@@ -99,6 +104,37 @@ def plain_attribute() -> None:
     class Bad:
         k: hb.Key[int] = hb.key()
         a: int = 3
+
+
+@mistake("must be declared by hb.key", field="a", expected="a: hb.Column[str | None] = hb.column(default=None)")
+def attribute_of_a_dataclass() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: str | None = None
+
+
+@mistake("must be declared by hb.key", field="a", expected="a: hb.Column[Path] = hb.column()")
+def attribute_with_a_value_that_is_no_literal() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: Path = Path("here")
+
+
+@mistake("must be declared by hb.key", field="k", expected="k: hb.Key[int] = hb.key()")
+def key_without_a_declaration() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int]
+
+
+@mistake("must be declared by hb.key", field="m", expected="m: hb.Map[str, int] = hb.map_column()")
+def map_without_a_declaration() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        m: hb.Map[str, int]
 
 
 @mistake("This type has no default codec", field="a", type="list[str]")

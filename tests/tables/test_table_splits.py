@@ -117,6 +117,7 @@ class Salted:
 @pytest.mark.every_store
 @pytest.mark.parametrize("bed", ["memory", *HBASE], indirect=True)
 def test_a_salted_table_has_a_region_for_each_bucket(empty: Bed, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "hbmodel")
     hb.create_tables(empty.store, Salted, Digest)
     found = {table: starts(empty.store, table) for table in ("split_salted", "split_salted.by_size", "split_digests")}
     if empty.store.capabilities.presplit:
@@ -125,15 +126,11 @@ def test_a_salted_table_has_a_region_for_each_bucket(empty: Bed, caplog: pytest.
             "split_salted.by_size": [b"\x01"],
             "split_digests": [],
         }
-        assert caplog.messages == []
     else:
         assert set(map(tuple, found.values())) == {()}
-        assert [message.split()[:2] for message in caplog.messages] == [
-            ["Table", "split_salted.by_size"],
-            ["Table", "split_salted"],
-        ]
-        assert all("create it through a Thrift2 gateway" in message for message in caplog.messages)
     assert not hb.diff(empty.store, Salted, Digest)
+    told = [message.split()[1] for message in caplog.messages if "create it through a Thrift2 gateway" in message]
+    assert told == ([] if empty.store.capabilities.presplit else ["split_salted.by_size", "split_salted"])
 
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)

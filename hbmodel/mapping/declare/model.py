@@ -227,6 +227,7 @@ def _fields(
                 "hb.version (or be a ClassVar).",
                 model=cls.__name__,
                 field=name,
+                expected=_as_column(name, hint, vars(cls).get(name, REQUIRED)),
             )
     fields = [
         _resolve(cls, name, spec, hints.get(name), options)
@@ -268,7 +269,18 @@ def _check_name(name: str, mistake: Callable[..., DeclarationError]) -> None:
 
 def _shown(hint: Any) -> str:
     """An annotation as text, with the public names that programs use for the types of this library."""
-    return re.sub(r"\bhbmodel\.[a-z_.]+\.(?=[A-Z])", "hb.", repr(hint))
+    text = hint.__qualname__ if isinstance(hint, type) and not typing.get_args(hint) else repr(hint)
+    return re.sub(r"\bhbmodel\.[a-z_.]+\.(?=[A-Z])", "hb.", text)
+
+
+def _as_column(name: str, hint: Any, default: Any) -> str:
+    """How an attribute that is only annotated could be declared. Its value, if it has one, becomes the default."""
+    origin = typing.get_origin(hint)
+    if origin in {Key, Map}:
+        return f"{name}: {_shown(hint)} = hb.{'key' if origin is Key else 'map_column'}()"
+    annotation = _shown(hint) if origin is Column else f"hb.Column[{_shown(hint)}]"
+    simple = default is None or isinstance(default, int | float | str | bytes)
+    return f"{name}: {annotation} = hb.column({f'default={default!r}' if simple else ''})"
 
 
 def _default(spec: FieldSpec, mistake: Callable[..., DeclarationError]) -> Any:
@@ -288,7 +300,12 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
 
     expected = Key if spec.kind == "key" else Column
     if typing.get_origin(hint) is not expected:
-        raise mistake(f"The attribute must be annotated hb.{expected.__name__}[...].", annotation=_shown(hint))
+        value = typing.get_args(hint)[0] if typing.get_origin(hint) in {Key, Column} else hint
+        raise mistake(
+            f"The attribute must be annotated hb.{expected.__name__}[...].",
+            annotation=_shown(hint),
+            expected=f"{name}: hb.{expected.__name__}[{'...' if hint is None else _shown(value)}]",
+        )
     (inner,) = typing.get_args(hint)
     nullable = allows_none(inner)
     codec = spec.codec
