@@ -12,7 +12,8 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.relocation.migration import BEFORE, DONE
 from hbmodel.store.port import Store
 from hbmodel.store.values import FOREVER, Family
-from hbmodel.tables.creation.comparison.diff import REQUIRED, diff
+from hbmodel.tables.creation.comparison.column_differences import REQUIRED
+from hbmodel.tables.creation.comparison.diff import diff
 from hbmodel.tables.creation.comparison.difference import Diff, Difference
 from hbmodel.tables.creation.comparison.held_members import members_in_use
 from hbmodel.tables.creation.create import create_tables, shell_line

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from hbmodel.errors import DeclarationError
-from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Family
+from hbmodel.tables.creation.comparison.column_differences import compare_columns
 from hbmodel.tables.creation.comparison.difference import Diff, Difference, Effect
 from hbmodel.tables.creation.comparison.entry_differences import (
     compare_entry,
@@ -19,8 +19,6 @@ from hbmodel.tables.creation.comparison.entry_differences import (
     other_entries,
     taken_index_table,
 )
-from hbmodel.tables.creation.comparison.lacking_columns import lacking_columns
-from hbmodel.tables.creation.comparison.undeclared_columns import dropped_columns, registered_others, unmapped_columns
 from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption
 from hbmodel.tables.creation.existing_tables import (
     as_registered,
@@ -37,26 +35,8 @@ from hbmodel.tables.creation.planned_tables import planned_tables
 from hbmodel.tables.creation.sampling import SAMPLE
 from hbmodel.tables.ids.id_tables import Declared, opentsdb_dictionaries
 from hbmodel.tables.ids.uid_check import uid_differences
-from hbmodel.tables.registry.registered_fields import moved_columns
-from hbmodel.tables.registry.registration import Registration
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
-_UNMAPPED = "no field maps it: reads ignore it, and deleting the object deletes it too"
-_DROPPED = (
-    "the registry has it as {name}, and an earlier model may require it: a program with such a model raises "
-    "IncompleteRow when it reads a row that this model writes, so before you remove the field, give its column a "
-    "default in all programs"
-)
-_LACKING = (
-    "the column is required, and reading a row that lacks it raises IncompleteRow: give the column a default, and fill "
-    "the rows before you make it required"
-)
-_UNREADABLE = (
-    "the column is new and required, so programs with this model could not read these rows: give it a default, "
-    "register and deploy the model, fill the rows, and then make the column required"
-)
-REQUIRED = "required"
-"""What is declared in the difference of a required column that rows lack."""
 _UNREGISTERED = (
     "the registry does not know the index table, nor its primary table: name the registry in which they are "
     "registered; if their entry is lost, delete the index table only, call hb.create_tables() and build the index"
@@ -154,7 +134,7 @@ def _differences(
             if table.index is None and not any(schema.external for schema in table.schemas):
                 yield from _unmapped_families(store, table, catalog, existing)
                 if sample and catalog.table in existing:
-                    yield from _unmapped_columns(store, table, catalog, entries, sample)
+                    yield from compare_columns(store, table, catalog, entries, sample)
         if table.index is None:
             for schema in table.schemas:
                 if table.name in existing or entries[schema] is not None:
@@ -211,61 +191,6 @@ def _unmapped_families(
             why = "no model maps it: a delete of an object leaves what its row holds there"
             subject = f"family {name.decode()}"
             yield Difference(table.name, "family", subject, None, name.decode(), "left", why, family=name.decode())
-
-
-def _unmapped_columns(
-    store: Store,
-    table: DeclaredTable,
-    catalog: Registry,
-    entries: Mapping[TableSchema, Registration | None],
-    sample: int,
-) -> Iterator[Difference]:
-    """Columns in sampled rows that are declared neither by these models nor by other registered ones, required columns
-    that are missing, and registered columns that these models lack although an earlier model may require them.
-
-    Once a row is found, such a column is reported only if a row has it, because all rows of the earlier model do.
-    """
-    others = registered_others(catalog, table.schemas)
-    dropped = {
-        column: name
-        for schema, entry in entries.items()
-        if entry is not None and schema in table.schemas
-        for column, name in dropped_columns(schema, entry.layout).items()
-    }
-    if others is None and not dropped:
-        return
-    unmapped = unmapped_columns(store, table.schemas, others or (), sample)
-    for column, name in dropped.items() if not unmapped.rows else ():
-        why, family = _DROPPED.format(name=name), column.partition(":")[0]
-        yield Difference(table.name, "column", f"column {column}", None, "not declared", "left", why, family)
-    known = {
-        column: spec
-        for entry in entries.values()
-        if entry is not None
-        for column, spec in entry.layout["columns"].items()
-    }
-    for column, rows in unmapped.held.items():
-        if column in dropped:
-            why = f"{_UNMAPPED}; {_DROPPED.format(name=dropped[column])}"
-        elif others is None:  # another registered model, which cannot be rebuilt, may declare it
-            continue
-        else:
-            why = _UNMAPPED + (f"; the registry has it as {known[column]['name']}" if column in known else "")
-        live = f"in {rows} of {len(unmapped.rows)} sampled rows"
-        yield Difference(table.name, "column", f"column {column}", None, live, "left", why, column.partition(":")[0])
-    if others is None:
-        return
-    for schema, entry in entries.items():
-        if entry is not None and schema in table.schemas and schema.wide is None:
-            moved_places = {each.declared for each in moved_columns(schema, entry.layout)}
-            for each in lacking_columns(store, schema, unmapped.rows, entry):
-                column = each.column.decode("latin-1")
-                if each.unreadable and column in moved_places:  # `moved_columns` reports it
-                    continue
-                live = f"missing in {each.missing} of {each.objects} sampled rows"
-                effect: Effect = "refused" if each.unreadable else "left"
-                why, family = _UNREADABLE if each.unreadable else _LACKING, column.partition(":")[0]
-                yield Difference(table.name, "column", f"column {column}", REQUIRED, live, effect, why, family)
 
 
 def _options(family: Family, live: Family, configurable: bool, external: bool) -> Iterator[tuple[str, Any, Any]]:

@@ -1,0 +1,115 @@
+"""The differences between the columns that models declare and the cells of sampled rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from hbmodel.mapping.schema import TableSchema
+from hbmodel.store.port import Store
+from hbmodel.tables.creation.comparison.difference import Difference, Effect
+from hbmodel.tables.creation.comparison.lacking_columns import lacking_columns
+from hbmodel.tables.creation.comparison.undeclared_columns import (
+    LiveColumns,
+    dropped_columns,
+    registered_others,
+    unmapped_columns,
+)
+from hbmodel.tables.creation.declared import DeclaredTable
+from hbmodel.tables.registry.registered_fields import moved_columns
+from hbmodel.tables.registry.registration import Registration
+from hbmodel.tables.registry.registry_table import Registry
+
+REQUIRED = "required"
+"""What is declared in the difference of a required column that rows lack."""
+
+_UNMAPPED = "no field maps it: reads ignore it, and deleting the object deletes it too"
+_DROPPED = (
+    "the registry has it as {name}, and an earlier model may require it: a program with such a model raises "
+    "IncompleteRow when it reads a row that this model writes, so before you remove the field, give its column a "
+    "default in all programs"
+)
+_LACKING = (
+    "the column is required, and reading a row that lacks it raises IncompleteRow: give the column a default, and fill "
+    "the rows before you make it required"
+)
+_UNREADABLE = (
+    "the column is new and required, so programs with this model could not read these rows: give it a default, "
+    "register and deploy the model, fill the rows, and then make the column required"
+)
+
+
+def compare_columns(
+    store: Store,
+    table: DeclaredTable,
+    catalog: Registry,
+    entries: Mapping[TableSchema, Registration | None],
+    sample: int,
+) -> Iterator[Difference]:
+    """The differences in the columns of a live table: columns in sampled rows that neither these models nor other
+    registered ones declare, registered columns that these models no longer declare, and required columns that are
+    missing.
+    """
+    registered = {schema: entry for schema in table.schemas if (entry := entries[schema]) is not None}
+    others = registered_others(catalog, table.schemas)
+    dropped = {
+        column: name
+        for schema, entry in registered.items()
+        for column, name in dropped_columns(schema, entry.layout).items()
+    }
+    if others is None and not dropped:
+        return
+    live = unmapped_columns(store, table.schemas, others or (), sample)
+    if not live.rows:
+        for column, name in dropped.items():
+            yield _undeclared(table, column, "not declared", _DROPPED.format(name=name))
+    # If another registered model cannot be rebuilt, it may declare any column that these models do not declare.
+    judged = live.held if others is not None else live.held.keys() & dropped
+    yield from _held(table, live, judged, dropped, entries)
+    if others is not None:
+        yield from _lacking(store, table, live, registered)
+
+
+def _undeclared(table: DeclaredTable, column: str, live: str, why: str) -> Difference:
+    return Difference(table.name, "column", f"column {column}", None, live, "left", why, column.partition(":")[0])
+
+
+def _held(
+    table: DeclaredTable,
+    live: LiveColumns,
+    judged: Collection[str],
+    dropped: Mapping[str, str],
+    entries: Mapping[TableSchema, Registration | None],
+) -> Iterator[Difference]:
+    """The columns that sampled rows have and no model declares."""
+    known = {
+        column: spec
+        for entry in entries.values()
+        if entry is not None
+        for column, spec in entry.layout["columns"].items()
+    }
+    for column, rows in live.held.items():
+        if column not in judged:
+            continue
+        if column in dropped:
+            why = f"{_UNMAPPED}; {_DROPPED.format(name=dropped[column])}"
+        else:
+            why = _UNMAPPED + (f"; the registry has it as {known[column]['name']}" if column in known else "")
+        yield _undeclared(table, column, f"in {rows} of {len(live.rows)} sampled rows", why)
+
+
+def _lacking(
+    store: Store, table: DeclaredTable, live: LiveColumns, registered: Mapping[TableSchema, Registration]
+) -> Iterator[Difference]:
+    """The required columns that sampled rows lack. If objects share rows, they are not searched."""
+    for schema, entry in registered.items():
+        if schema.wide is not None:
+            continue
+        moved_places = {each.declared for each in moved_columns(schema, entry.layout)}
+        for each in lacking_columns(store, schema, live.rows, entry):
+            column = each.column.decode("latin-1")
+            if each.unreadable and column in moved_places:  # `moved_columns` reports it
+                continue
+            missing = f"missing in {each.missing} of {each.objects} sampled rows"
+            effect: Effect = "refused" if each.unreadable else "left"
+            why, family = _UNREADABLE if each.unreadable else _LACKING, column.partition(":")[0]
+            yield Difference(table.name, "column", f"column {column}", REQUIRED, missing, effect, why, family)
