@@ -137,15 +137,18 @@ class BatchRunner:
                     _note_outcome(current, calls)
                     raise
 
-    def _run_batch(self, current: Batch, *, again: bool = False) -> None:
+    def _run_batch(self, current: Batch, *, again: bool = False, wrote: bool = False) -> None:
         """Writes a batch, or continues it, and records its outcomes.
 
         Args:
             again: whether the batch was already begun again because a row had moved.
+            wrote: whether the batch may have been carried out in an earlier phase of a migration.
         """
         moving = current.owners[0].schema.replaces is not None
         if moving:
-            self._moves.route(current)
+            self._moves.route(current, wrote=wrote)
+            if not current.writes:
+                return
         if current.running is None:
             current.running = Resumable(
                 lambda: self._protocol(current),
@@ -161,7 +164,7 @@ class BatchRunner:
             if not outdated and (again or not isinstance(error, RowMoved)):
                 raise
             # the batch is written again in the next phase, or because a row has moved back since it was read
-            self._run_batch(current, again=not outdated)
+            self._run_batch(current, again=not outdated, wrote=wrote)
             return
         except StoreError as error:
             if running.outcomes is None:
@@ -170,7 +173,7 @@ class BatchRunner:
         if moving and not self._moves.stayed(current):
             current.running = None
             current.placed = None
-            self._run_batch(current)
+            self._run_batch(current, wrote=True)
             return
         if current.schema.salt.random:
             # A key may have rows in several buckets, of which only the newest counts. So the next row with this key

@@ -51,6 +51,11 @@ _REFUSED = (
     "Some rows could not be copied: status() says which, and why. Mend them and call start() again. Rows that do not "
     "fit the new model can be changed only after roll_back()."
 )
+_REFUSED_BACK = (
+    "Some rows of the new table do not fit the old model, so they could not be copied back: `samples` names some. Read "
+    "these objects, and delete their rows from the new table with Store.delete(). Then call roll_back() again, and add "
+    "the objects with values that fit."
+)
 _ROLLED_BACK = "The migration is being rolled back: finish that first with roll_back()."
 
 
@@ -425,7 +430,7 @@ class Migration:
         compared: Compared = copying.compare(mend=True)
         if compared.refused:
             raise MigrationError(
-                _REFUSED,
+                _REFUSED if copying.plan.target.schema is self.new else _REFUSED_BACK,
                 table=self.old.table, refused=compared.refused, samples=list(compared.samples),
             )  # fmt: skip
 
