@@ -355,6 +355,39 @@ def test_indexes_that_change_without_end_stop_calls_that_run_at_once() -> None:
         assert hb.Session(inner).get(Leased, name="a") is None
 
 
+def notes(versioned: bool, nullable: bool) -> Any:
+    """A model of one table, with or without a version. Its text may be None or not."""
+    text: Any = str | None if nullable else str
+    own: dict[str, Any] = {
+        "__annotations__": {"number": hb.Key[int], "text": hb.Column[text], "state": hb.Column[str]},
+        "number": hb.key(),
+        "text": hb.column("t", default=None) if nullable else hb.column("t"),
+        "state": hb.column("s"),
+    }
+    if versioned:
+        own["__annotations__"]["version"] = hb.Column[int]
+        own["version"] = hb.version()
+    return hb.model(table="notes_of_leases", family="d")(type("Note", (), own))
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+def test_calls_that_run_at_once_say_that_their_model_can_no_longer_be_used(versioned: bool) -> None:
+    """None was allowed in a column, and a program with the earlier model has not read the registry since."""
+    earlier, later = (notes(versioned, nullable) for nullable in (False, True))
+    with EmbeddedStore(None) as store:
+        hb.create_tables(store, earlier)
+        session = hb.Session(RecordingStore(store))
+        session.add(earlier(number=1, text="x", state="new"))
+        session.commit()
+        first = session.get(earlier, number=1)
+        hb.alter(store, later, times=TIMES)
+        with pytest.raises(hb.SchemaMismatch, match="restore the declaration that `live` shows"):
+            session.insert(earlier(number=2, text="x", state="new"))
+        with pytest.raises((hb.SchemaMismatch, hb.PartialWrite), match="restore the declaration that `live` shows"):
+            session.rekey(first, number=2)
+        assert [one.number for one in hb.Session(store).query(later).allow_full_scan()] == [1]
+
+
 @pytest.mark.parametrize("model", [Order, Leased])
 def test_indexes_that_change_without_end_once_a_row_is_put_stop_an_insert(model: Any) -> None:
     index = "by_amount" if model is Order else "by_topic_down"
