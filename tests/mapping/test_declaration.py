@@ -433,6 +433,14 @@ def default_from_self() -> None:
         a: hb.Column[int] = hb.column("a", default=attrs.Factory(lambda self: self.k, takes_self=True))
 
 
+@mistake("A default factory must take no arguments", field="a")
+def factory_with_an_argument() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a", factory=abs)  # type: ignore[arg-type]
+
+
 @mistake("Give a column a default or a factory, not both", field="a", found="3")
 def default_and_factory() -> None:
     @hb.model(table="t")

@@ -4,9 +4,10 @@ store.
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -317,6 +318,18 @@ def _check_spec(model: str, field: Field) -> None:
         )
 
 
+def _takes_no_arguments(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called without arguments; True if its signature is not known, as of some builtins."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return True
+    return all(
+        parameter.default is not parameter.empty or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        for parameter in signature.parameters.values()
+    )
+
+
 def _check_default(model: str, field: Field) -> None:
     """Checks that a column can store its default. New objects get the default, and reads return it if the cell is
     missing.
@@ -325,7 +338,7 @@ def _check_default(model: str, field: Field) -> None:
     if default is REQUIRED or field.kind == "counter":
         return
     if isinstance(default, Factory):  # type: ignore[arg-type]
-        if default.takes_self:
+        if default.takes_self or not _takes_no_arguments(default.factory):
             raise DeclarationError(
                 "A default factory must take no arguments: factory=make.", model=model, field=field.name
             )
