@@ -8,6 +8,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from attrs import evolve, frozen
@@ -208,17 +209,17 @@ class TwoTableQueries:
         """
         replaced = terms.schema.replaces
         assert replaced is not None
-        backwards = query_plan.backwards
         if terms.schema.versioned:
             with closing(self._one_by_one(terms, query_plan, wanted, after)) as merged:
                 yield merged
             return
+        place = _place(query_plan)
         with (
             closing(self._old_items(terms, query_plan, replaced, wanted, after)) as old,
-            closing(self.runner.found(terms, query_plan, wanted, after)) as new,
+            closing(self._new_items(terms, query_plan, wanted, after)) as new,
         ):
-            merged = heapq.merge(new, old, key=lambda item: item[0], reverse=backwards)
-            yield (next(same) for _, same in itertools.groupby(merged, key=lambda item: item[0]))
+            merged = heapq.merge(new, old, key=place, reverse=query_plan.backwards)
+            yield (next(same) for _, same in itertools.groupby(merged, key=place))
 
     def _one_by_one(
         self, terms: QueryTerms, query_plan: Plan, wanted: int | None, after: bytes | None
@@ -232,7 +233,7 @@ class TwoTableQueries:
         replaced, names = terms.schema.replaces, terms.schema.layout.names
         assert replaced is not None
         old = self._old_items(terms, query_plan, replaced, wanted, after)
-        new = self.runner.found(terms, query_plan, wanted, after)
+        new = self._new_items(terms, query_plan, wanted, after)
         first, second = (new, old) if self.moves.phase(terms.schema).back else (old, new)
         with closing(second), closing(first):
             before = list(up_to(first, wanted))
@@ -240,7 +241,17 @@ class TwoTableQueries:
             others = (
                 item for item in second if not readable(item[1]) or tuple(item[1][name] for name in names) not in known
             )
-            yield from heapq.merge(before, others, key=lambda item: item[0], reverse=query_plan.backwards)
+            yield from heapq.merge(before, others, key=_place(query_plan), reverse=query_plan.backwards)
+
+    def _new_items(
+        self, terms: QueryTerms, query_plan: Plan, wanted: int | None, after: bytes | None
+    ) -> Generator[Found, None, None]:
+        """The items of the new table."""
+        if after is not None and after.startswith(UNPLACED) and query_plan.order is not None:
+            if not query_plan.backwards:
+                return  # objects that cannot be in this table come after all of its items
+            after = None
+        yield from self.runner.found(terms, query_plan, wanted, after)
 
     def _old_items(
         self, terms: QueryTerms, query_plan: Plan, replaced: TableSchema, wanted: int | None, after: bytes | None
@@ -250,9 +261,10 @@ class TwoTableQueries:
         whole = evolve(terms, selection=None, limit=None, offset=0, index_name=None)
         if _alike(query_plan, replaced):
             path = self.runner.planned(evolve(in_layout(whole, replaced), index_name=query_plan.path.name))
-            alike_read = path if path.backwards == query_plan.backwards else path.opposite
-            yield from self.runner.found(path.terms, alike_read, wanted, after)
-            return
+            if _merges_alike(path, query_plan):
+                alike_read = path if path.backwards == query_plan.backwards else path.opposite
+                yield from self.runner.found(path.terms, alike_read, wanted, after)
+                return
         if terms.row_bounds:
             raise CapabilityError(
                 "before() and after() are not possible while objects move to a table with another order: compare "
@@ -261,23 +273,24 @@ class TwoTableQueries:
                 replaces=replaced.table,
             )
         plan = self.runner.planned(in_layout(evolve(whole, ordering=(), backwards=False), replaced))
-        position, backwards = _position(query_plan), query_plan.backwards
+        position, backwards, place = _position(query_plan), query_plan.backwards, _place(query_plan)
+        bound = None if after is None else place((after, {}))
         placed: Iterator[Found] = (
             (at, values)
             for old, values in self.runner.found(plan.terms, plan, None, None)
             if (at := position(values) if readable(values) else UNPLACED + old) is not None
-            and (after is None or (at < after if backwards else at > after))
+            and (bound is None or (place((at, values)) < bound if backwards else place((at, values)) > bound))
         )
         apart: list[Found] = []
         if terms.on_unreadable is not None:
             placed = _without_unreadable(placed, apart)
         if wanted is None:
-            objects = sorted(placed, key=lambda item: item[0], reverse=backwards)
+            objects = sorted(placed, key=place, reverse=backwards)
         else:
             first = heapq.nlargest if backwards else heapq.nsmallest
-            objects = first(wanted, placed, key=lambda item: item[0])
-        apart.sort(key=lambda item: item[0], reverse=backwards)
-        yield from heapq.merge(objects, apart, key=lambda item: item[0], reverse=backwards) if apart else objects
+            objects = first(wanted, placed, key=place)
+        apart.sort(key=place, reverse=backwards)
+        yield from heapq.merge(objects, apart, key=place, reverse=backwards) if apart else objects
 
 
 def _without_unreadable(items: Iterable[Found], apart: list[Found]) -> Iterator[Found]:
@@ -305,6 +318,26 @@ def _alike(query_plan: Plan, layout: TableSchema) -> bool:
         return layout.layout.spec == path.layout.spec
     index = layout.indexes.get(path.index.name)
     return index is not None and index.layout.spec == path.layout.spec and index.spec == path.index.spec
+
+
+def _merges_alike(old: Plan, new: Plan) -> bool:
+    """Whether the same runs of keys are merged in both tables, so that a place in one plan is a place in the other."""
+    if old.order is None or new.order is None:
+        return old.order is new.order
+    return old.order.runs == new.order.runs
+
+
+def _place(query_plan: Plan) -> Callable[[Found], Any]:
+    """Makes a function that returns the sort key of an item in the order of a plan."""
+    order = query_plan.order
+    if order is None:
+        return itemgetter(0)
+
+    def place(item: Found) -> Any:
+        # these positions are in none of the runs that are merged
+        return (item[0], b"") if item[0].startswith(UNPLACED) else order.key(item[0])
+
+    return place
 
 
 def _position(query_plan: Plan) -> Position:
