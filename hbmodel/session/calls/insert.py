@@ -98,11 +98,9 @@ class Inserter:
                 outcome = self.sending.drive(self.store, begin(binding), self.clock, self.gate(binding))
             except NoneNotAllowed:
                 raise
-            except SchemaMismatch as error:
+            except SchemaMismatch:
                 attempt = latest()
                 if attempt is None or not attempt.begun:  # its row is not written yet
-                    if error.details.get("differences"):  # the model can no longer be used
-                        raise
                     continue
                 return attempt.finished()
             attempt = latest()

@@ -35,9 +35,7 @@ def put_cells(by: Inserter, schema: TableSchema, updates: Sequence[UpdateFields]
         protocol = _noted(carry_out(schema.table, plans, by.store.capabilities), done)
         try:
             by.sending.drive(by.store, protocol, by.clock, by.gate(binding))
-        except SchemaMismatch as error:
-            if error.details.get("differences") and not done:  # the model can no longer be used
-                raise
+        except SchemaMismatch:
             continue
         except StoreUnavailable as error:
             if not done:

@@ -6,15 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from hbmodel.encoding.codecs.dictionary import claiming
-from hbmodel.errors import (
-    CapabilityError,
-    HbmodelError,
-    IndexUnavailable,
-    PartialWrite,
-    SchemaMismatch,
-    SessionError,
-    UnknownField,
-)
+from hbmodel.errors import CapabilityError, IndexUnavailable, PartialWrite, SchemaMismatch, SessionError, UnknownField
 from hbmodel.mapping.rows.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.protocol.clock import ServerClock
@@ -63,11 +55,7 @@ def rekey(
         try:
             protocol = moved_to(_mover(binding, clock.bound), move, progress)
             done: Moved = sending.drive(store, protocol, clock, check)
-        except SchemaMismatch as error:  # the next run finds out what is already done
-            if error.details.get("differences"):  # the model can no longer be used
-                if not _touched(progress):
-                    raise
-                raise _stopped(error, schema, move, progress) from error
+        except SchemaMismatch:  # the next run finds out what is already done
             continue
         moved: T = (done[0] if isinstance(done, list) else done).obj
         return moved
@@ -82,30 +70,20 @@ def _bound(bind: Callable[[TableSchema], Binding], schema: TableSchema, move: Mo
         binding = bind(schema)
         binding.check_writable()
     except (SchemaMismatch, IndexUnavailable) as error:
-        if not _touched(progress):
+        if progress.moved is None and not progress.begun:
             raise
-        raise _stopped(error, schema, move, progress) from error
+        state = (
+            "The object is under its new key, but the table was changed before the move ended. If it cannot be "
+            "written, call rekey() again with a model that fits."
+            if progress.moved is not None
+            else "The move stopped partway, because the table was changed and the model can no longer write it. The "
+            "object is under its old key, and perhaps under the new one too: call rekey() again with a model that fits."
+        )
+        applied = [] if progress.moved is None else [progress.moved.outcome]
+        raise PartialWrite(
+            state, applied=applied, pending=[], failures=[], table=schema.table, key=move.old, reason=reason_of(error)
+        ) from error
     return binding
-
-
-def _touched(progress: Progress) -> bool:
-    """Whether a move may have changed a row."""
-    return progress.moved is not None or progress.begun
-
-
-def _stopped(error: HbmodelError, schema: TableSchema, move: Move, progress: Progress) -> PartialWrite:
-    """The error of a move that has begun, if its model can no longer write the table."""
-    state = (
-        "The object is under its new key, but the table was changed before the move ended. If it cannot be "
-        "written, call rekey() again with a model that fits."
-        if progress.moved is not None
-        else "The move stopped partway, because the table was changed and the model can no longer write it. The "
-        "object is under its old key, and perhaps under the new one too: call rekey() again with a model that fits."
-    )
-    applied = [] if progress.moved is None else [progress.moved.outcome]
-    return PartialWrite(
-        state, applied=applied, pending=[], failures=[], table=schema.table, key=move.old, reason=reason_of(error)
-    )
 
 
 def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any]) -> Move:

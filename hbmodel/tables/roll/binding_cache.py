@@ -210,7 +210,11 @@ class BindingCache:
             if known[0].cells == ({} if row is None else cells_of(row)):
                 self._seen[schema] = (known[0], row)
                 return known[0]
-        binding = registry.bind(schema)
+        try:
+            binding = registry.bind(schema)
+        except SchemaMismatch:  # the model can no longer be used: the cached binding must not be tried again
+            self._bindings.pop(schema, None)
+            raise
         self._keep(schema, binding, began)
         return binding
 
