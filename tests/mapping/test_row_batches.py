@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import RowDecoder
-from hbmodel.mapping.rows.row_batches import decode_objects, make_objects
+from hbmodel.mapping.rows.row_batches import decode_objects
 from hbmodel.mapping.rows.unreadable import TolerantDecoder, Unreadable
 from hbmodel.mapping.schema import LIVE
 from hbmodel.store import Row
@@ -65,23 +65,6 @@ def test_many_rows_mean_what_each_of_them_means(data: st.DataObject) -> None:
         return [(key, shown(values)) for key, values in decode_objects(reader)(rows)]
 
     assert outcome(at_once) == outcome(one_by_one)
-
-
-def test_objects_are_made_as_one_by_one() -> None:
-    initialized: list[str] = []
-
-    @hb.model(table="row_batches")
-    class Named:
-        name: hb.Key[str] = hb.key()
-        size: hb.Column[int] = hb.column("s")
-
-        def __attrs_post_init__(self) -> None:
-            initialized.append(self.name)
-
-    schema = hb.schema.schema_of(Named)
-    made = make_objects(schema)([{"name": "a", "size": 1}, {"name": "b", "size": 2}])
-    assert initialized == ["a", "b"]
-    assert made == [Named(name="a", size=1), Named(name="b", size=2)]
 
 
 def test_the_objects_before_a_row_that_cannot_be_read_are_returned() -> None:

@@ -245,7 +245,7 @@ class Programs:
 
     Attributes:
         objects: all objects that are stored, by key.
-        told: how often each kind of request was made.
+        requests: how often each kind of request was made.
     """
 
     def __init__(self, kind: str, seed: int) -> None:
@@ -258,7 +258,7 @@ class Programs:
         self.shapes = [Asked.draw(self.draw, some) for some in forms for _ in range(4)]
         self.kept: list[tuple[Asked, Query[Any]]] = []
         self.walk: tuple[Asked, Query[Any], str, set[Any], set[Any]] | None = None
-        self.told: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
 
     def open(self) -> None:
         """Opens new sessions."""
@@ -275,9 +275,9 @@ class Programs:
             asking(session)
         except REFUSALS as error:
             self.walk = None if asking == self._page else self.walk
-            self.told[type(error).__name__] += 1
+            self.requests[type(error).__name__] += 1
         else:
-            self.told[asking.__name__] += 1
+            self.requests[asking.__name__] += 1
 
     def _write(self, session: hb.Session) -> None:
         draw = self.draw
@@ -331,6 +331,8 @@ class Programs:
         shown = [values_of(item) for item in items]
         assert len(shown) == len(set(shown)) == count
         assert set(shown) <= expected
+        if asked.limit is None:
+            assert query.reversed().all() == items[::-1]
         if asked.order is not None:
             in_order = sorted((getattr(item, asked.order) for item in self._all(asked)), reverse=asked.backwards)
             assert [getattr(item, asked.order) for item in items] == in_order[:count]
@@ -401,5 +403,5 @@ def test_queries_of_known_shapes_find_what_a_filter_finds(
     compiled = [value for schema in (new, new.replaces) if schema is not None for value in schema.compiled.values()]
     known = any(isinstance(value, PlanShape) for value in compiled)
     assert known or kind == "partial"
-    assert programs.told["_ask"] > 20
-    assert programs.told["_page"] > 20
+    assert programs.requests["_ask"] > 20
+    assert programs.requests["_page"] > 20

@@ -319,7 +319,9 @@ def _check_spec(model: str, field: Field) -> None:
 
 
 def _takes_no_arguments(function: Callable[..., Any]) -> bool:
-    """Whether a function can be called without arguments; True if its signature is not known, as of some builtins."""
+    """Whether a function can be called without arguments. Builtins that do not say what they take count as such."""
+    if not callable(function):
+        return False
     try:
         signature = inspect.signature(function)
     except ValueError:

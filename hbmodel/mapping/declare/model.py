@@ -279,7 +279,7 @@ def _as_column(name: str, hint: Any, default: Any) -> str:
     if origin in {Key, Map}:
         return f"{name}: {_shown(hint)} = hb.{'key' if origin is Key else 'map_column'}()"
     annotation = _shown(hint) if origin is Column else f"hb.Column[{_shown(hint)}]"
-    simple = default is None or isinstance(default, int | float | str | bytes)
+    simple = type(default) in {type(None), bool, int, float, str, bytes}  # their text is Python
     return f"{name}: {annotation} = hb.column({f'default={default!r}' if simple else ''})"
 
 

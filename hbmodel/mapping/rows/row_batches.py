@@ -1,18 +1,14 @@
-"""Converts the rows of a batch to values, and the values to objects, by functions that are made once per model and
-projection.
-"""
+"""Decodes the rows of a batch that are objects, by a function that is made once per model and projection."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from hbmodel.encoding.codegen import Code
 from hbmodel.mapping.rows.liveness import existence_code
 from hbmodel.mapping.rows.mapper import RowDecoder, Values
 from hbmodel.mapping.rows.row_check import checks_rows
 from hbmodel.mapping.rows.row_codegen import compile_decode_objects
-from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.values import Row
 
 DecodeObjects = Callable[[Iterable[Row]], list[tuple[bytes, Values]]]
@@ -45,26 +41,3 @@ def _compiled(reader: RowDecoder) -> DecodeObjects:
 def _row_by_row(reader: RowDecoder) -> DecodeObjects:
     exists, values, width = reader.exists, reader.values, reader.schema.salt.width
     return lambda rows: [(row.row[width:], values(row)) for row in rows if exists(row)]
-
-
-def make_objects(schema: TableSchema) -> Callable[[Iterable[Values]], list[Any]]:
-    """A function that makes an object of each of the given values; see `RowDecoder.make`."""
-    function: Callable[[Iterable[Values]], list[Any]] | None = schema.compiled.get("make_objects")
-    return schema.keep("make_objects", _maker(schema)) if function is None else function
-
-
-def _maker(schema: TableSchema) -> Callable[[Iterable[Values]], list[Any]]:
-    model, new, assign = schema.model, object.__new__, object.__setattr__
-    after = getattr(model, "__attrs_post_init__", None)
-
-    def make(many: Iterable[Values]) -> list[Any]:
-        made = []
-        for values in many:
-            obj = new(model)
-            assign(obj, "__dict__", values)
-            if after is not None:
-                after(obj)
-            made.append(obj)
-        return made
-
-    return make

@@ -15,9 +15,8 @@ from attrs import evolve, frozen
 from hbmodel.errors import HbmodelError, IndexUnavailable, QueryError, TokenError
 from hbmodel.mapping.rows.covering import is_bare
 from hbmodel.mapping.rows.mapper import Values
-from hbmodel.mapping.rows.row_batches import decode_objects, make_objects
+from hbmodel.mapping.rows.row_batches import decode_objects
 from hbmodel.mapping.rows.unreadable import RowError
-from hbmodel.mapping.schema import Field
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.indexed.verify_entries import CoveringReader, EntryVerifier, newest
 from hbmodel.protocol.operations import Protocol
@@ -406,22 +405,11 @@ def _anything(values: Values) -> bool:
 
 def shape(plan: Plan) -> Callable[[Values], Any]:
     """The function that makes an item of the query (an object, or a tuple of the selected fields) from field values."""
-    if plan.terms.selection is None:
+    selection = plan.terms.selection
+    if selection is None:
         return plan.reader.make
-    takers = _takers(plan.terms.selection)
+    takers = tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in selection)
     return lambda values: tuple(take(values) for take in takers)
-
-
-def _shaped(plan: Plan, many: Iterable[Values]) -> list[Any]:
-    """The items for many objects; see `shape`."""
-    if plan.terms.selection is None:
-        return make_objects(plan.reader.schema)(many)
-    takers = _takers(plan.terms.selection)
-    return [tuple([take(values) for take in takers]) for values in many]
-
-
-def _takers(selection: Sequence[Field]) -> tuple[Callable[[Values], Any], ...]:
-    return tuple(itemgetter(f.name) if f.reads == {f.name} else f.value_in for f in selection)
 
 
 def read_page(
@@ -472,13 +460,13 @@ def tolerant_page(
 
 def page_of(plan: Plan, window: PageWindow, taken: Sequence[Found], seal: Seal | None) -> Page[Any]:
     """Makes a page from the items of a window, given in the order in which they were read."""
+    make = shape(plan)
 
     def token(position: bytes | None, passed: int | None, backwards: bool) -> str:
         return encode_token(Token(plan.digest, plan.path.name, position, passed, backwards), seal)
 
-    made = _shaped(plan, [values for _, values in taken[: window.take]])
-    positions = [position for position, _ in taken]
-    return window.page([*zip(positions, made, strict=False), *taken[window.take :]], itemgetter(1), token)
+    made = [(position, make(values)) for position, values in taken[: window.take]]
+    return window.page([*made, *taken[window.take :]], itemgetter(1), token)
 
 
 def read_token(

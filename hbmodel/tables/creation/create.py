@@ -410,7 +410,7 @@ def _configured(table: DeclaredTable) -> bool:
 
 def _unreachable(table: DeclaredTable) -> Sequence[KeyRange]:
     """The regions of a table in which no key of any of its models can be."""
-    of_models = [unreachable_regions(schema, split_keys_of(table), table.index) for schema in table.schemas]
+    of_models = [unreachable_regions(schema, table.split_keys or (), table.index) for schema in table.schemas]
     return [region for region in of_models[0] if all(region in regions for regions in of_models[1:])]
 
 

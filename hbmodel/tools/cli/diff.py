@@ -12,7 +12,6 @@ from hbmodel.tables.creation.sampling import SAMPLE
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.named_model import find_declared
-from hbmodel.tools.cli.output.differences import difference_as_json
 
 
 @click.command()
@@ -35,6 +34,6 @@ def diff(models: tuple[str, ...], url: str, sample: int, registry: str, as_json:
     with connect_existing(url) as store:
         differences = diff_tables(store, *declared, registry=registry, sample=sample)
     for each in differences:
-        click.echo(json.dumps(difference_as_json(each)) if as_json else str(each))
+        click.echo(json.dumps(each.as_json) if as_json else str(each))
     if differences:
         sys.exit(2 if any(each.effect == "refused" for each in differences) else 1)

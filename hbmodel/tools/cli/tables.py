@@ -17,7 +17,6 @@ from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.named_model import find_declared, find_object
 from hbmodel.tools.cli.arguments.work_options import Command, common_options, times_of
-from hbmodel.tools.cli.output.differences import difference_as_json
 from hbmodel.tools.cli.output.waits import told_at_times
 
 _models = click.argument("models", nargs=-1, required=True, metavar="MODULE[:CLASS]...")
@@ -69,7 +68,7 @@ def _outcome_as_json(outcome: TableOutcome) -> dict[str, Any]:
     return {
         "table": outcome.table,
         "created": outcome.created,
-        "differences": [difference_as_json(each) for each in outcome.differences],
+        "differences": [each.as_json for each in outcome.differences],
         "unreachable_regions": len(outcome.unreachable),
     }
 
@@ -117,8 +116,8 @@ def alter(
         )
     if as_json:
         done: dict[str, Any] = {
-            "applied": [difference_as_json(each) for each in alteration.applied],
-            "left": [difference_as_json(each) for each in alteration.left],
+            "applied": [each.as_json for each in alteration.applied],
+            "left": [each.as_json for each in alteration.left],
             "dropped": list(alteration.dropped),
         }
         click.echo(json.dumps(done))

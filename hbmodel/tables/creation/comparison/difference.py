@@ -56,6 +56,20 @@ class Difference:
         """Whether `alter` applies the declaration without an option."""
         return self.effect == "safe"
 
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The difference for JSON; what is declared and what is live are in its text."""
+        return {
+            "table": self.table,
+            "kind": self.kind,
+            "what": self.what,
+            "effect": self.effect,
+            "why": self.why,
+            "family": self.family,
+            "option": self.option,
+            "text": str(self),
+        }
+
     def __str__(self) -> str:
         if self.live is None and self.kind != "option":
             sign, told = "+" if self.safe else _SIGNS[self.effect], "missing"

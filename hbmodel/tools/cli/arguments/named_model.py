@@ -13,7 +13,7 @@ from typing import Any
 
 from hbmodel.encoding.codecs import Dictionary
 from hbmodel.errors import DeclarationError, HbmodelError, SchemaMismatch
-from hbmodel.mapping.schema import schema_of
+from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.tables.ids.id_tables import Declared
 from hbmodel.tables.ids.sequence import IdSequence
 
@@ -82,8 +82,6 @@ def find_model(named: str) -> type[Any]:
 def find_declared(names: Iterable[str], *, sequences: bool = True) -> list[Declared]:
     """Models, dictionaries and sequences, each named as `package.module:name`, or all models and sequences of a module.
 
-    If a module declares a model and another one that replaces it, only the newer one is returned.
-
     Args:
         sequences: whether a module also stands for its sequences.
 
@@ -93,33 +91,31 @@ def find_declared(names: Iterable[str], *, sequences: bool = True) -> list[Decla
     found: dict[Declared, None] = {}
     for named in names:
         target = find_object(named)
-        if isinstance(target, ModuleType):
-            declared = [one for one in _declared_in(target) if sequences or isinstance(one, type)]
-            if not declared:
-                raise DeclarationError(
-                    "The module declares no model: name another module, or a model as package.module:Class.",
-                    model=named,
-                )
-            schemas = [schema_of(one) for one in declared if isinstance(one, type)]
-            replaced = {schema.replaces.table for schema in schemas if schema.replaces is not None}
-            found.update(
-                {one: None for one in declared if not isinstance(one, type) or schema_of(one).table not in replaced}
-            )
-        else:
+        if not isinstance(target, ModuleType):
             found[target if isinstance(target, IdSequence | Dictionary) else find_model(named)] = None
+            continue
+        declared = [one for one in _declared_in(target) if sequences or isinstance(one, type)]
+        if not declared:
+            raise DeclarationError(
+                "The module declares no model: name another module, or a model as package.module:Class.", model=named
+            )
+        found.update(dict.fromkeys(declared))
     return list(found)
 
 
 def _declared_in(module: ModuleType) -> Iterator[Declared]:
-    """The models and sequences in a module. Models that it imports from other packages do not belong to it. Its
-    dictionaries are left out, because those that its models use need not be named.
+    """The models and sequences in a module. Models that it imports from other packages do not belong to it, and those
+    that another one replaces are left out. So are its dictionaries: those that its models use need not be named.
     """
+    schemas: list[TableSchema] = []
     for value in vars(module).values():
         if isinstance(value, IdSequence):
             yield value
         elif isinstance(value, type) and f"{value.__module__}.".startswith(f"{module.__name__}."):
             with suppress(DeclarationError):  # the class is not a model
-                yield schema_of(value).model
+                schemas.append(schema_of(value))
+    replaced = {schema.replaces.table for schema in schemas if schema.replaces is not None}
+    yield from (schema.model for schema in schemas if schema.table not in replaced)
 
 
 def load_model(named: str, table: str) -> type[Any]:
