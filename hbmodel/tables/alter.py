@@ -114,7 +114,7 @@ def alter(
     check_work(progress=progress)
     check_choices(lossy=lossy, drop=drop)
     differences = diff(store, *models, splits=splits, registry=registry, sample=0)
-    _check(Diff((*_unreadable(store, models, registry, differences), *differences)), lossy)
+    check_changes(Diff((*_unreadable(store, models, registry, differences), *differences)), lossy)
     schemas = dict.fromkeys(schema_of(model) for some in models_and_ids(models) for model in some)
     catalog = Registry(store, registry)
     if drop:
@@ -221,7 +221,8 @@ def _drop_undeclared(
     return [table for each in drops for table in each.drop()]
 
 
-def _check(differences: Diff, lossy: bool) -> None:
+def check_changes(differences: Diff, lossy: bool) -> None:
+    """Raises `SchemaMismatch` if a difference cannot be changed, or, without `lossy`, would lose data."""
     stopping = [difference for difference in differences if difference.effect == "refused"]
     refused = [str(difference) for difference in stopping]
     if refused and all(difference.why == WHY_GONE for difference in stopping):
@@ -238,7 +239,8 @@ def _check(differences: Diff, lossy: bool) -> None:
     losing = [str(difference) for difference in differences if difference.effect == "lossy"]
     if losing and not lossy:
         raise SchemaMismatch(
-            "Altering the tables would lose data: pass lossy=True if that is intended.", differences=losing
+            "Altering the tables would lose data: pass lossy=True (--lossy in the command line) if that is intended.",
+            differences=losing,
         )
 
 

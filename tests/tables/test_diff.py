@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.store import Capabilities, Delete, Family, Put
 from hbmodel.store.shell import alter_line
+from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.registry.registration import READABLE
-from hbmodel.tables.registry.registry_table import registry_row
+from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.roll.other_programs import Drain
 from tests.support.beds import HBASE, Bed, set_state
 from tests.support.examples import examples
 from tests.support.faulty import Crash, FaultyStore, RecordingStore
@@ -175,6 +177,36 @@ def test_a_new_index_is_registered_as_absent(empty: Bed) -> None:
     found = hb.diff(empty.store, other)
     assert told(found) == [(TABLE, "index by_tag", "left")]
     assert str(found).startswith(f"= {TABLE}: index by_tag: absent -> readable (queries cannot use it")
+
+
+@pytest.mark.parametrize("state", ["write-only", "building", "verifying"])
+def test_a_build_that_was_killed_is_a_difference(state: str) -> None:
+    model = declare(indexes=BY_TAG)
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, model)
+        assert not hb.diff(store, model)
+        set_state(store, model, "by_tag", state)
+        found = hb.diff(store, model)
+        assert told(found) == [(TABLE, "index by_tag", "left")]
+        assert f"index by_tag: {state} -> readable" in str(found)
+        assert "`hbmodel index build`, continues it" in str(found)
+        assert hb.indexes.build_index(store, model, "by_tag").readable
+        assert not hb.diff(store, model)
+
+
+def test_a_drop_that_was_killed_is_a_difference() -> None:
+    model = declare(indexes=BY_TAG)
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, model)
+        states = IndexStates(
+            store, Registry(store), hb.schema.schema_of(model), "by_tag", Drain(0, 0, 0), lambda *_: None
+        )
+        for step, state in ((states.hide, "write-only"), (states.leave, "absent")):
+            step()
+            found = hb.diff(store, model)
+            assert told(found) == [(TABLE, "index by_tag", "left")]
+            assert f"index by_tag: {state} -> readable" in str(found)
+            assert "let hb.indexes.drop_index(), or `hbmodel index drop`, finish" in str(found)
 
 
 # --- options of families ----------------------------------------------------------------------------------------------

@@ -401,6 +401,14 @@ def test_a_command_is_repeated(url: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert result.output.count(" (index-unavailable)\n") == 3
 
 
+def test_a_module_instead_of_a_model_is_refused_with_its_models(url: str, tmp_path: Path) -> None:
+    module = models(tmp_path).Visit.__module__
+    result = CliRunner().invoke(main, ["index", "verify", "visits-cli", "by_page", "--store", url, "--model", module])
+    assert result.exit_code == 1
+    assert "only a module: name one of its models as package.module:Class" in result.output
+    assert f"'{module}:Visit'" in result.output
+
+
 @pytest.mark.parametrize("named", ["", ":", "json", "json:", ":Visit", ".models:Visit", "json:nothing", "json:loads"])
 def test_a_name_that_is_no_model_is_refused_in_one_line(url: str, named: str) -> None:
     result = CliRunner().invoke(

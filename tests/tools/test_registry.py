@@ -158,3 +158,9 @@ def test_an_entry_without_a_layout_is_an_error_of_the_status(url: str) -> None:
     result = CliRunner().invoke(main, ["index", "status", "left-cli", "--store", url])
     assert result.exit_code == 1
     assert "The registry entry of the table cannot be read" in result.output
+
+
+def test_a_registry_that_does_not_exist_is_mentioned(url: str) -> None:
+    result = run(url, "list", "--registry", "no-registry", "--json")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "there is no registry table no-registry: `hbmodel create` creates one\n"

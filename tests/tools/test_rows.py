@@ -312,6 +312,11 @@ def test_mistakes_are_one_line(url: str) -> None:
     assert "There is no object with this key" in refused(url, "row", "get", "cli_pets", "nobody")
     assert "no object" in refused(url, "row", "get", "cli_actions", "user=0", "at=2026-03-01T00:00:00Z")  # deleted
     assert "one pasted key" in refused(url, "row", "get", "cli_pets", "ann", "bob")
+    for table, text in (("cli_actions", "usr=1"), ("cli_actions", "name=x"), ("cli_pets", "ower=ann")):
+        told = refused(url, "row", "get", table, text)
+        assert "neither the key of an object nor the value of a key field" in told
+        assert f"found='{text}'" in told
+    assert "no object with this key" in refused(url, "row", "get", "cli_pets", "ower=ann", "--as", "shell")
     assert "The table has a row for each object" in refused(url, "key", "decode", "cli_actions", "00", "00")
 
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 import hbmodel as hb
 from hbmodel.tools.cli import main
+from hbmodel.tools.cli.arguments.named_model import find_model
 
 MODULE = """
 from datetime import timedelta
@@ -21,6 +22,7 @@ NAMES = hb.ids.dictionary("cli_names", hb.UInt32)
 NUMBERS = hb.ids.IdSequence("cli_numbers")
 SPLITS = {"cli_files": hb.tables.Hexadecimal(4)}
 BY_BUCKET = hb.ByBucket()
+TWO = hb.tables.AtKeys([b"\\x02"])
 
 
 @hb.model(table="cli_files", family=hb.family("d", ttl=timedelta(hours=1)))
@@ -141,6 +143,62 @@ def test_changes_are_shown_before_they_are_made(url: str) -> None:
     again = run(url, "alter", "cli_changed")  # it does not ask if nothing is to be done
     assert again.exit_code == 0
     assert all(line.startswith("= cli_files: index by_owner: absent") for line in again.output.splitlines())
+
+
+def test_what_will_be_refused_is_not_asked_for(url: str) -> None:
+    run(url, "create", "cli_models:File")
+    refused = run(url, "alter", "cli_lossy", answer="y\n")
+    assert refused.exit_code == 1
+    assert "- cli_files: family d ttl: 3600 s -> 60 s" in refused.output
+    assert "--lossy in the command line" in refused.output
+    assert "Apply" not in refused.output
+
+
+@pytest.mark.parametrize("command", [("create",), ("alter",), ("alter", "--yes")])
+def test_a_difference_that_is_left_is_printed_once(
+    url: str, command: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    run(url, "create", "cli_models:File")
+    run(url, "alter", "cli_changed", "--yes")
+    caplog.clear()
+    result = run(url, *command, "cli_changed")
+    assert result.exit_code == 0, result.output
+    assert result.output.count("= cli_files: index by_owner: absent") == 1
+    assert not caplog.messages
+
+
+def test_differences_are_logged_again_after_a_command(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    run(url, "create", "cli_models:File")
+    run(url, "alter", "cli_changed", "--yes")
+    caplog.clear()
+    with hb.connect(url) as store:
+        hb.create_tables(store, find_model("cli_changed:File"))
+    assert [message.partition(":")[0] for message in caplog.messages] == ["A live table differs from its model"]
+
+
+def test_splits_that_do_not_exist_are_no_model(url: str) -> None:
+    for named in ("cli_models:NO_SPLITS", "no_such_module:SPLITS"):
+        result = run(url, "create", "cli_models", "--splits", named)
+        assert result.exit_code == 1
+        assert "name a split strategy, or a dictionary of strategies, as package.module:name" in result.output
+        assert f"splits='{named}'" in result.output
+
+
+def test_the_regions_are_compared_by_an_option(url: str) -> None:
+    run(url, "create", "cli_models:File")
+    assert run(url, "diff", "cli_models:File").exit_code == 0
+    result = run(url, "diff", "cli_models:File", "--splits", "cli_models:SPLITS")
+    assert result.exit_code == 1
+    assert result.output.startswith("= cli_files: split keys: 1 regions -> 4 regions")
+
+
+def test_a_migration_takes_splits(url: str) -> None:
+    run(url, "create", "cli_models:EarlierVisit")
+    more = ("--model", "cli_models:Visit", "--offline", "--splits", "cli_models:TWO")
+    result = run(url, "migrate", "start", "cli_visits", *more)
+    assert result.exit_code == 0, result.output
+    with hb.connect(url) as store:
+        assert len(store.regions("cli_visits")) == 2
 
 
 def test_changes_that_lose_data_need_an_option(url: str) -> None:

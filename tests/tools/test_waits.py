@@ -35,6 +35,7 @@ def test_a_wait_is_mentioned_when_it_begins_when_its_reason_changes_and_every_mi
         f"waiting for {OTHER}: last seen 1 s ago; at most 60 s",
         f"waiting for {ONE}: has calls of unknown outcome; at most 870 s",
         f"waiting for {ONE}: last seen 63 s ago; at most 840 s",
+        "if such a program was killed, `hbmodel writers TABLE --forget` can shorten the wait",
         f"waiting for {ONE}: has calls of unknown outcome; at most 810 s",
     ]
 
@@ -48,3 +49,14 @@ def test_a_wait_for_programs_that_cannot_be_named_is_mentioned_too(capsys: pytes
     report(IndexProgress("waiting", 0, None, 0, seconds_left=1, waits_for="writers"))
     report(IndexProgress("building", 1, 2, 100))
     assert capsys.readouterr().err == "waiting 50 s for readers of an earlier state\n"
+
+
+def test_it_is_said_why_programs_cannot_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    report = told_at_times(lambda: now[0])
+    for now[0], left in ((0.0, 1260), (60.0, 1200)):
+        report(IndexProgress("waiting", 0, None, 0, seconds_left=left, waits_for="writers"))
+    lines = capsys.readouterr().err.splitlines()
+    assert [lines[0], lines[2]] == [f"waiting {left} s for writers of an earlier state" for left in (1260, 1200)]
+    assert lines[1].startswith("the table is older than its entry in the registry")
+    assert len(lines) == 3

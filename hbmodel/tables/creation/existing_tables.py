@@ -50,6 +50,11 @@ def is_live(state: IndexState | None) -> bool:
     return state is not None and state.state != ABSENT
 
 
+def is_dropping(state: IndexState) -> bool:
+    """Whether a drop of an index has begun and not ended."""
+    return bool(state.entry.get("dropping") or state.entry.get("left"))
+
+
 def state_of(table: DeclaredTable, entries: Mapping[TableSchema, Registration | None]) -> IndexState | None:
     """The registered state of an index table's index; None for a primary table, or if the index is not registered."""
     entry = entries[table.schemas[0]]

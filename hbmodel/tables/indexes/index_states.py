@@ -18,6 +18,7 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
 from hbmodel.tables.creation.create import create_declared
 from hbmodel.tables.creation.declared import SplitsOption, plan_tables
+from hbmodel.tables.creation.existing_tables import is_dropping
 from hbmodel.tables.creation.index_tables import may_be_taken, unused
 from hbmodel.tables.indexes.claimed_ranges import WORK, work_row
 from hbmodel.tables.registry.registered_fields import (
@@ -38,11 +39,6 @@ from hbmodel.tables.registry.registration import (
 )
 from hbmodel.tables.registry.registry_table import ROWS, Registry, RegistryKey, index_cell, registry_row
 from hbmodel.tables.roll.other_programs import Drain, OtherPrograms, Waited
-
-
-def is_dropping(state: IndexState) -> bool:
-    """Whether a drop of an index has begun and not ended."""
-    return bool(state.entry.get("dropping") or state.entry.get("left"))
 
 
 @frozen
@@ -114,7 +110,7 @@ class IndexStates:
         state = self.state(registration)
         if state is None or state.state == ABSENT:
             raise IndexUnavailable(
-                "The index is not built: build it with hb.indexes.build_index().",
+                "The index is not built: build it with hb.indexes.build_index() or `hbmodel index build`.",
                 table=self.place.table,
                 index=self.name,
             )

@@ -38,7 +38,8 @@ from hbmodel.tables.registry.registry_table import Registry, RegistryKey
 def unknown_table(catalog: Registry, table: str) -> TableNotFound:
     """The error for a table that the registry does not know; it names the primary tables that the registry knows."""
     return TableNotFound(
-        "The registry does not know the table: hb.create_tables() registers it.",
+        "The registry does not know the table: correct its name, or the name of the registry, or register its model "
+        "with hb.create_tables() or `hbmodel create`.",
         table=table,
         registry=catalog.table,
         known=list(catalog.tables()),

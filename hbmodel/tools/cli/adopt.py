@@ -11,20 +11,20 @@ import click
 from hbmodel.mapping.value_text import json_of_value
 from hbmodel.tables.creation.adopt import SAMPLE, Adoption
 from hbmodel.tables.creation.adopt import adopt as adopt_table
-from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.named_model import load_model
+from hbmodel.tools.cli.arguments.store_options import registry_option, store_option
 
 
 @click.command()
 @click.argument("table")
 @click.option("--model", "named", required=True, metavar="MODULE:CLASS", help="The model, with external=True.")
-@click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect().")
+@store_option
 @click.option("--sample", type=click.IntRange(1), default=SAMPLE, show_default=True, help="Number of rows to read.")
 @click.option(
     "--accept", multiple=True, metavar="NAME", help="A finding that does not prevent the registration; repeatable."
 )
-@click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table.")
+@registry_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def adopt(table: str, named: str, url: str, sample: int, accept: tuple[str, ...], registry: str, as_json: bool) -> None:
     """Check a sample of a table against a model, and register the model if nothing contradicts it.

@@ -9,20 +9,25 @@ import click
 
 from hbmodel.tables.creation.comparison.diff import diff as diff_tables
 from hbmodel.tables.creation.sampling import SAMPLE
-from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
-from hbmodel.tools.cli.arguments.named_model import find_declared
+from hbmodel.tools.cli.arguments.named_model import find_declared, find_splits
+from hbmodel.tools.cli.arguments.store_options import registry_option, store_option
 
 
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="MODULE[:CLASS]...")
-@click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect().")
+@store_option
 @click.option(
     "--sample", type=click.IntRange(0), default=SAMPLE, show_default=True, help="Rows to search in each table."
 )
-@click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table.")
+@click.option(
+    "--splits",
+    metavar="MODULE:NAME",
+    help="Compare the regions too: a strategy, or a dictionary of strategies, as for hb.create_tables().",
+)
+@registry_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per difference.")
-def diff(models: tuple[str, ...], url: str, sample: int, registry: str, as_json: bool) -> None:
+def diff(models: tuple[str, ...], url: str, sample: int, splits: str | None, registry: str, as_json: bool) -> None:
     """Compare models with the live tables, and change nothing.
 
     Name single models, or a module to compare all of its models. Each line begins with what `hbmodel alter` would do:
@@ -30,9 +35,9 @@ def diff(models: tuple[str, ...], url: str, sample: int, registry: str, as_json:
     difference, 1 if there are some, and 2 if one of them is refused: then programs with these models cannot use the
     tables.
     """
-    declared = find_declared(models)
+    declared, strategy = find_declared(models), find_splits(splits)
     with connect_existing(url) as store:
-        differences = diff_tables(store, *declared, registry=registry, sample=sample)
+        differences = diff_tables(store, *declared, splits=strategy, registry=registry, sample=sample)
     for each in differences:
         click.echo(json.dumps(each.as_json) if as_json else str(each))
     if differences:

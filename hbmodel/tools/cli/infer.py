@@ -11,11 +11,12 @@ from hbmodel.mapping.value_text import json_of_value
 from hbmodel.tables.adoption.infer import ROWS, InferredModel
 from hbmodel.tables.adoption.infer import infer as infer_model
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
+from hbmodel.tools.cli.arguments.store_options import store_option
 
 
 @click.command()
 @click.argument("table")
-@click.option("--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect().")
+@store_option
 @click.option("--sample", type=click.IntRange(1), default=ROWS, show_default=True, help="Number of rows to read.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def infer(table: str, url: str, sample: int, as_json: bool) -> None:

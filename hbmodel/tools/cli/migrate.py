@@ -15,7 +15,8 @@ from hbmodel.tables.migration.migrate import Migration
 from hbmodel.tables.migration.migrate import migrate as migration_of
 from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport, MigrationReport
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
-from hbmodel.tools.cli.arguments.named_model import load_model
+from hbmodel.tools.cli.arguments.named_model import find_splits, load_model
+from hbmodel.tools.cli.arguments.store_options import splits_option
 from hbmodel.tools.cli.arguments.work_options import Command, common_options, speed_options, times_of
 from hbmodel.tools.cli.output.waits import told_at_times, waiting_text
 
@@ -107,14 +108,16 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
 
 
 @migrate.command()
+@splits_option
 @_options
 @click.pass_context
-def start(ctx: click.Context, /, **given: Any) -> None:
+def start(ctx: click.Context, /, splits: str | None, **given: Any) -> None:
     """Start copying every row of the old table into TABLE; several processes can run this together and share the work.
 
     Exit status 1 if rows cannot be copied.
     """
-    report = _step(Migration.start, **_arguments(given))
+    strategy = find_splits(splits)
+    report = _step(lambda migration: migration.start(strategy), **_arguments(given))
     if not given["as_json"]:
         click.echo(str(report))
     ctx.exit(1 if report.refused else 0)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import click
 
 from hbmodel.tables.forgotten import forget as forget_table
 from hbmodel.tables.forgotten import known
-from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
+from hbmodel.tools.cli.arguments.store_options import store_options
 from hbmodel.tools.cli.output.printing import print_table
-
-Command = Callable[..., Any]
 
 
 @click.group()
@@ -22,32 +19,19 @@ def registry() -> None:
     """Show which tables the registry knows, and remove the entry of a table that is gone."""
 
 
-def _options(command: Command) -> Command:
-    options: list[Callable[[Command], Command]] = [
-        click.option(
-            "--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."
-        ),
-        click.option(
-            "--registry", "name", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per table."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @registry.command(name="list")
-@_options
-def list_(url: str, name: str, as_json: bool) -> None:
+@store_options
+def list_(url: str, registry: str, as_json: bool) -> None:
     """List the tables that the registry knows, with their models, and whether each table exists.
 
     A model is shown as its default family, followed by its kind if it has one, and by "(damaged)" if its entry cannot
     be read.
     """
     with connect_existing(url) as store:
-        catalog = Registry(store, name)
+        catalog = Registry(store, registry)
         listed, existing = catalog.tables(), set(store.tables())
+        if registry not in existing:
+            click.echo(f"there is no registry table {registry}: `hbmodel create` creates one", err=True)
         damaged = {key for keys in listed.values() for key in keys if catalog.is_damaged(key)}
     if as_json:
         for table, keys in listed.items():
@@ -72,17 +56,17 @@ def list_(url: str, name: str, as_json: bool) -> None:
 @click.argument("table")
 @click.option("--existing", is_flag=True, help="Forget it although it, or an index table, exists; tables remain.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_options
-def forget(table: str, existing: bool, yes: bool, url: str, name: str, as_json: bool) -> None:
+@store_options
+def forget(table: str, existing: bool, yes: bool, url: str, registry: str, as_json: bool) -> None:
     """Remove everything that the registry knows about a table that another program dropped.
 
     Shows what would be removed, and asks for confirmation.
     """
     with connect_existing(url) as store:
         if not yes:
-            found, _ = known(store, table, existing=existing, registry=name)
+            found, _ = known(store, table, existing=existing, registry=registry)
             for line in (found.contents, *found.notes):
                 click.echo(line, err=True)
             click.confirm("Remove this from the registry?", abort=True, err=True)
-        forgotten = forget_table(store, table, existing=existing, registry=name)
+        forgotten = forget_table(store, table, existing=existing, registry=registry)
     click.echo(json.dumps(forgotten.as_json) if as_json else str(forgotten))

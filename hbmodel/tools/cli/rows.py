@@ -10,7 +10,15 @@ from typing import Any
 
 import click
 
-from hbmodel.errors import DecodingError, FullScanRefused, IncompleteKey, IncompleteRow, QueryError, RowNotFound
+from hbmodel.errors import (
+    DecodingError,
+    FullScanRefused,
+    IncompleteKey,
+    IncompleteRow,
+    InvalidRequest,
+    QueryError,
+    RowNotFound,
+)
 from hbmodel.mapping.declare.map_declaration import MapExpression
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.map_columns import NotLoaded
@@ -21,7 +29,7 @@ from hbmodel.query.ask.query import Query
 from hbmodel.session.session import Session
 from hbmodel.store.key_text import shell_text
 from hbmodel.tables.registry.table_from_registry import StoredKey, TableFromRegistry
-from hbmodel.tools.cli.arguments.conditions import are_fields, condition, key_fields
+from hbmodel.tools.cli.arguments.conditions import are_fields, condition, key_fields, looks_like_field
 from hbmodel.tools.cli.arguments.table_options import opened, table_options
 from hbmodel.tools.cli.key import decoded, form_option
 from hbmodel.tools.cli.output.one_line import bare_line
@@ -30,6 +38,10 @@ from hbmodel.tools.cli.output.printing import print_objects, print_table
 BOUNDS = ("start", "stop", "start key", "stop key")
 
 
+_NO_SUCH_FIELD = (
+    "This is neither the key of an object nor the value of a key field: `hbmodel scan TABLE --where` finds objects by "
+    "other fields."
+)
 _SKIP = "Another program, or another model, wrote this row: use --skip-unreadable to show the rows after it."
 
 
@@ -84,10 +96,13 @@ def get(
             _check_whole(schema, fields)
             wanted = _under(schema, fields)
         elif len(key) == 1:
-            wanted = _stored(registered_table, decoded(registered_table, key[0], form))
+            wanted = _stored(registered_table, _pasted(registered_table, key[0], form))
         else:
             raise QueryError(
-                "Give one pasted key, or key fields as field=value.", table=table, fields=list(schema.layout.names)
+                "Give one pasted key, or key fields as field=value: `hbmodel scan TABLE --where` finds objects by "
+                "other fields.",
+                table=table,
+                fields=list(schema.layout.names),
             )
         query = Session(store, registry=registry).query(registered_table.model).where(*wanted).limit(limit)
         if schema.row is not None and not wanted:
@@ -96,8 +111,27 @@ def get(
             query.load(*(MapExpression(map_field, registered_table.model) for map_field in schema.maps)), schema
         )
     if not objects:
+        if form == "auto" and not are_fields(schema, key) and looks_like_field(key[0]):
+            raise RowNotFound(_NO_SUCH_FIELD, found=key[0], table=table, fields=list(schema.layout.names))
         raise RowNotFound("There is no object with this key.", table=table)
     print_objects([*_names(schema), *(map_field.name for map_field in schema.maps)], objects, as_json)
+
+
+def _pasted(table: TableFromRegistry, text: str, form: str) -> StoredKey:
+    """The decoded fields of a pasted key.
+
+    Raises:
+        QueryError: the key can be read in two notations; or it cannot be read, and looks like `field=value`.
+        HbmodelError: the text is not a key of the table.
+    """
+    try:
+        return decoded(table, text, form)
+    except (DecodingError, InvalidRequest) as error:
+        if form == "auto" and looks_like_field(text):
+            raise QueryError(
+                _NO_SUCH_FIELD, found=text, table=table.schema.table, fields=list(table.schema.layout.names)
+            ) from error
+        raise
 
 
 def _expression(schema: TableSchema, name: str) -> FieldExpression[Any]:

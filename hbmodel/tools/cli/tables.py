@@ -3,49 +3,50 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from hbmodel.session.connect import connect
 from hbmodel.tables.alter import alter as alter_tables
+from hbmodel.tables.alter import check_changes
 from hbmodel.tables.creation.comparison.diff import diff
+from hbmodel.tables.creation.comparison.difference import Diff, Difference
 from hbmodel.tables.creation.create import TableOutcome, create_tables
 from hbmodel.tables.creation.drop import drop_tables, tables_to_drop
-from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
-from hbmodel.tools.cli.arguments.named_model import find_declared, find_object
-from hbmodel.tools.cli.arguments.work_options import Command, common_options, times_of
+from hbmodel.tools.cli.arguments.named_model import find_declared, find_splits
+from hbmodel.tools.cli.arguments.store_options import splits_option, store_options
+from hbmodel.tools.cli.arguments.work_options import common_options, times_of
 from hbmodel.tools.cli.output.waits import told_at_times
 
 _models = click.argument("models", nargs=-1, required=True, metavar="MODULE[:CLASS]...")
-_splits = click.option(
-    "--splits",
-    metavar="MODULE:NAME",
-    help="Where the regions of new tables begin: a strategy, or a dictionary of strategies, as for hb.create_tables().",
-)
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-def _store_options(command: Command) -> Command:
-    options: list[Callable[[Command], Command]] = [
-        click.option(
-            "--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."
-        ),
-        click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+@contextmanager
+def _printing_differences() -> Iterator[None]:
+    """Keeps differences out of the log, because the command prints them."""
+    logger = logging.getLogger("hbmodel")
+    logger.addFilter(_is_no_difference)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_is_no_difference)
+
+
+def _is_no_difference(record: logging.LogRecord) -> bool:
+    return not any(isinstance(each, Difference) for each in record.args or ())
 
 
 @click.command()
 @_models
-@_splits
+@splits_option
 @click.option("--create-external", is_flag=True, help="Also create tables of external models.")
-@_store_options
+@store_options
 def create(
     models: tuple[str, ...], splits: str | None, create_external: bool, url: str, registry: str, as_json: bool
 ) -> None:
@@ -54,8 +55,8 @@ def create(
     Name single models, or a module to create the tables of all its models. Existing tables are not changed: each line
     about a difference begins as in `hbmodel diff`. The command can be repeated.
     """
-    declared, strategy = find_declared(models), None if splits is None else find_object(splits)
-    with connect(url) as store:
+    declared, strategy = find_declared(models), find_splits(splits)
+    with _printing_differences(), connect(url) as store:
         creation = create_tables(store, *declared, splits=strategy, registry=registry, create_external=create_external)
     if not as_json:
         click.echo(str(creation))
@@ -75,7 +76,7 @@ def _outcome_as_json(outcome: TableOutcome) -> dict[str, Any]:
 
 @click.command()
 @_models
-@_splits
+@splits_option
 @click.option("--lossy", is_flag=True, help="Also apply changes that lose data: a shorter TTL, fewer versions.")
 @click.option("--drop", is_flag=True, help="Also drop the indexes that the models do not declare.")
 @_yes
@@ -96,14 +97,14 @@ def alter(
     Name single models, or a module for all its models. The command shows the differences, as `hbmodel diff` does, and
     asks for confirmation. New indexes on existing rows are built by `hbmodel index build`.
     """
-    declared, strategy = find_declared(models), None if splits is None else find_object(splits)
-    with connect_existing(url) as store:
-        if not yes:
-            differences = diff(store, *declared, splits=strategy, registry=registry)
+    declared, strategy = find_declared(models), find_splits(splits)
+    with _printing_differences(), connect_existing(url) as store:
+        differences = Diff(()) if yes else diff(store, *declared, splits=strategy, registry=registry)
+        if any(each.effect != "left" or (drop and each.undeclared) for each in differences):
             for each in differences:
                 click.echo(str(each), err=True)
-            if any(each.effect != "left" or (drop and each.undeclared) for each in differences):
-                click.confirm("Apply these changes?", abort=True, err=True)
+            check_changes(differences, lossy)
+            click.confirm("Apply these changes?", abort=True, err=True)
         alteration = alter_tables(
             store,
             *declared,
@@ -128,7 +129,7 @@ def alter(
 @click.command()
 @_models
 @_yes
-@_store_options
+@store_options
 def drop(models: tuple[str, ...], yes: bool, url: str, registry: str, as_json: bool) -> None:
     """Drop the tables of models with all their rows and index tables, and forget the models.
 

@@ -12,7 +12,7 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
 from hbmodel.tables.creation.comparison.difference import Difference
 from hbmodel.tables.creation.declared import DeclaredTable
-from hbmodel.tables.creation.existing_tables import is_live
+from hbmodel.tables.creation.existing_tables import is_dropping, is_live
 from hbmodel.tables.creation.index_tables import REBUILD, check_index_tables
 from hbmodel.tables.registry.enum_members import member_changes
 from hbmodel.tables.registry.gone_tables import WHY_GONE, WHY_PRIMARY_GONE
@@ -28,7 +28,7 @@ from hbmodel.tables.registry.registered_fields import (
     specs_to_compare,
     state_of_index,
 )
-from hbmodel.tables.registry.registration import ABSENT, READABLE, Registration
+from hbmodel.tables.registry.registration import ABSENT, READABLE, IndexState, Registration
 from hbmodel.tables.registry.registry_cells import EXTERNAL
 from hbmodel.tables.registry.registry_table import Registry
 
@@ -37,7 +37,20 @@ UNDECLARED = (
     "the model does not declare this live index, so it may read but not write; hb.alter(..., drop=True) drops it"
 )
 _UNBUILT = (
-    "queries cannot use it: it was declared on an existing table and is not built; hb.indexes.build_index() builds it"
+    "queries cannot use it: it was declared on an existing table and is not built; hb.indexes.build_index(), or "
+    "`hbmodel index build`, builds it"
+)
+_UNFINISHED = (
+    "queries cannot use it: its build has not ended; if no build is running, hb.indexes.build_index(), or "
+    "`hbmodel index build`, continues it"
+)
+_DROPPING = (
+    "queries cannot use it: a drop of it has begun; let hb.indexes.drop_index(), or `hbmodel index drop`, finish, and "
+    "then build it, or remove it from the model"
+)
+_OTHER_ENTRIES = (
+    "its entries are stored as the live index declares: declare the changed index under another name, or drop the live "
+    "one first, with hb.indexes.drop_index() or `hbmodel index drop`"
 )
 _SAME_BYTES = "its bytes stay the same"
 _SAME_ENTRIES = "its entries stay the same"
@@ -178,6 +191,12 @@ def unbuilt(schema: TableSchema, name: str) -> Difference:
     return Difference(schema.table, "index", f"index {name}", READABLE, ABSENT, "left", _UNBUILT)
 
 
+def _unfinished(schema: TableSchema, state: IndexState, name: str) -> Difference:
+    """The difference for a declared index whose build or drop has begun and not ended."""
+    why = _DROPPING if is_dropping(state) else _UNFINISHED
+    return Difference(schema.table, "index", f"index {name}", READABLE, state.state, "left", why)
+
+
 def other_entries(table: DeclaredTable, entry: Registration | None) -> Iterator[Difference]:
     """A difference if the primary table does not exist, and the entries of the registered index differ from those of
     the declared index.
@@ -232,8 +251,10 @@ def compare_index(table: DeclaredTable, entry: Registration | None, existing: Co
         if not is_live(state):
             yield Difference(schema.table, "index", subject, dict(index.spec), dict(state.spec), why=_NOT_BUILT)
         else:
-            why = "its entries are stored as the live index declares"
-            yield Difference(schema.table, "index", subject, *specs_to_compare(index, state), "refused", why)
+            specs = specs_to_compare(index, state)
+            yield Difference(schema.table, "index", subject, *specs, "refused", _OTHER_ENTRIES)
+    elif is_dropping(state) or state.state not in {ABSENT, READABLE}:
+        yield _unfinished(schema, state, index.name)
     elif not is_live(state):
         yield unbuilt(schema, index.name)
     if state is not None and is_live(state) and state.table not in existing:

@@ -111,6 +111,12 @@ def are_fields(schema: TableSchema, given: Sequence[str]) -> bool:
     return all(_field_named(text) in schema.layout.names for text in given)
 
 
+def looks_like_field(text: str) -> bool:
+    """Whether a text has the form of a field with its value, whatever the field is."""
+    name = _field_named(text)
+    return name is not None and name.isidentifier()
+
+
 def _field_named(text: str) -> str | None:
     """The name in `field=value`, `field is null` or `field is not null`; None for any other text."""
     name, equals, _ = text.partition("=")

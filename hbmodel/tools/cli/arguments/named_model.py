@@ -9,7 +9,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from hbmodel.encoding.codecs import Dictionary
 from hbmodel.errors import DeclarationError, HbmodelError, SchemaMismatch
@@ -19,10 +19,20 @@ from hbmodel.tables.ids.sequence import IdSequence
 
 _HBMODEL = str(Path(__file__).parents[3])
 _NO_MODEL = "There is no such model: name it as package.module:Class."
+_NO_SPLITS = "There is no such object: name a split strategy, or a dictionary of strategies, as package.module:name."
+
+Kind = Literal["model", "splits"]
+"""What a name on the command line stands for."""
+
+_ABSENT: dict[Kind, str] = {"model": _NO_MODEL, "splits": _NO_SPLITS}
+_BROKEN: dict[Kind, str] = {
+    "model": "The module of the model cannot be imported: correct its code.",
+    "splits": "The module of the splits cannot be imported: correct its code.",
+}
 
 
-def _imported(module: str, named: str) -> Any:
-    """The module of a model.
+def _imported(module: str, named: str, kind: Kind) -> Any:
+    """The module of a model, or of splits.
 
     Raises:
         DeclarationError: there is no such module, or its code raises an error.
@@ -32,7 +42,7 @@ def _imported(module: str, named: str) -> Any:
     except Exception as error:  # the code of the module may raise any error
         absent = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
         if absent or not module or module.startswith("."):
-            raise DeclarationError(_NO_MODEL, model=named, reason=str(error)) from error
+            raise DeclarationError(_ABSENT[kind], **{kind: named}, reason=str(error)) from error
         text = HbmodelError.__str__(error) if isinstance(error, HbmodelError) else str(error)
         own = [
             frame
@@ -40,14 +50,14 @@ def _imported(module: str, named: str) -> Any:
             if "importlib" not in frame.filename and not frame.filename.startswith((_HBMODEL, "<"))
         ]
         raise DeclarationError(
-            "The module of the model cannot be imported: correct its code.",
-            model=named,
+            _BROKEN[kind],
+            **{kind: named},
             reason=f"{type(error).__name__}: {text}",
             file=f"{own[-1].filename}:{own[-1].lineno}" if own else None,
         ) from error
 
 
-def find_object(named: str) -> Any:
+def find_object(named: str, kind: Kind = "model") -> Any:
     """The object `package.module:name`, or a whole module; modules in the current directory are found.
 
     Raises:
@@ -57,13 +67,22 @@ def find_object(named: str) -> Any:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    target: Any = _imported(module, named)
+    target: Any = _imported(module, named, kind)
     try:
         for part in name.split(".") if colon else ():
             target = getattr(target, part)
     except AttributeError as error:
-        raise DeclarationError(_NO_MODEL, model=named, reason=str(error)) from error
+        raise DeclarationError(_ABSENT[kind], **{kind: named}, reason=str(error)) from error
     return target
+
+
+def find_splits(named: str | None) -> Any:
+    """The splits `package.module:name`; None if no name is given.
+
+    Raises:
+        DeclarationError: there is no such object.
+    """
+    return None if named is None else find_object(named, "splits")
 
 
 def find_model(named: str) -> type[Any]:
@@ -73,6 +92,13 @@ def find_model(named: str) -> type[Any]:
         DeclarationError: there is no such model.
     """
     target = find_object(named)
+    if isinstance(target, ModuleType):
+        known = [f"{named}:{one.__name__}" for one in _declared_in(target) if isinstance(one, type)]
+        raise DeclarationError(
+            "There is no such model, only a module: name one of its models as package.module:Class.",
+            model=named,
+            known=known,
+        )
     if not isinstance(target, type):
         raise DeclarationError(_NO_MODEL, model=named)
     schema_of(target)  # raises if the class is no model

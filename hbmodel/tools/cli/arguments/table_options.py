@@ -10,9 +10,10 @@ import click
 
 from hbmodel.store.port import Store
 from hbmodel.tables.ids.names import Names
-from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
+from hbmodel.tables.registry.registry_table import Registry, RegistryKey
 from hbmodel.tables.registry.table_from_registry import TableFromRegistry, unknown_table
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
+from hbmodel.tools.cli.arguments.store_options import registry_option, store_option
 
 Command = Callable[..., Any]
 
@@ -20,10 +21,8 @@ Command = Callable[..., Any]
 def table_options(command: Command) -> Command:
     """Adds the options of every command on a registered table."""
     options: list[Callable[[Command], Command]] = [
-        click.option(
-            "--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."
-        ),
-        click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
+        store_option,
+        registry_option,
         click.option("--family", metavar="NAME", help="Family of the model, if the table has several."),
         click.option("--kind", metavar="BYTES", help="Kind of the model, if the family has several."),
         click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per object."),

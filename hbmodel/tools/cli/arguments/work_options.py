@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes
-from hbmodel.tables.registry.registry_table import REGISTRY_TABLE
 from hbmodel.tools.cli.arguments.finite import FiniteRange
+from hbmodel.tools.cli.arguments.store_options import registry_option, store_option
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -49,10 +49,8 @@ def _time(name: str, default: float | None, text: str) -> Callable[[Command], Co
 def common_options(command: Command) -> Command:
     """Adds the options of every command."""
     options: list[Callable[[Command], Command]] = [
-        click.option(
-            "--store", "url", required=True, metavar="URL", envvar="HBMODEL_URL", help="Store, as for hb.connect()."
-        ),
-        click.option("--registry", default=REGISTRY_TABLE, show_default=True, help="Name of the registry table."),
+        store_option,
+        registry_option,
         _time("--lease", TIMES.lease, "Longest lease of any session."),
         _time("--longest-call", TIMES.longest_call, "Longest time that a call may take."),
         _time("--grace", TIMES.grace, "Age from which an entry without a row is an orphan."),

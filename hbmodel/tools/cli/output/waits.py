@@ -11,6 +11,12 @@ import click
 from hbmodel.tables.indexes.index_sweeps import IndexProgress
 from hbmodel.tables.migration.migration_report import MigrationProgress
 
+_UNLISTED = (
+    "the table is older than its entry in the registry, or than the writers' roll: a program that is not on the roll "
+    "may write it, so the first change waits so long"
+)
+_FORGET = "if such a program was killed, `hbmodel writers TABLE --forget` can shorten the wait"
+
 
 def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
     """Says for which programs a command waits or, if none can be named, how long it waits at most."""
@@ -29,11 +35,19 @@ SHORT = 5.0
 _NUMBERS = re.compile(r"\d+ s\b")
 
 
+def _advice(progress: IndexProgress | MigrationProgress, again: bool) -> str:
+    """What else to say about a wait, once."""
+    if progress.writers:
+        return _FORGET if again else ""
+    return _UNLISTED if progress.waits_for == "writers" else ""
+
+
 def told_at_times(
     now: Callable[[], float] = time.monotonic,
 ) -> Callable[[IndexProgress | MigrationProgress], None]:
     """A function that prints to standard error for whom a command waits: each program when the wait for it begins, when
-    the reason changes, and once a minute.
+    the reason changes, and once a minute. It also says once why programs cannot be named, and, if the wait for a
+    program lasts a minute, what to do if the program was killed.
     """
     printed_at: dict[str, float] = {}
 
@@ -43,7 +57,11 @@ def told_at_times(
         for line in [f"waiting for {writer}" for writer in progress.writers] or [waiting_text(progress)]:
             reason = _NUMBERS.sub("", line)
             if now() - printed_at.get(reason, -EVERY) >= EVERY:
-                printed_at[reason] = now()
+                again, printed_at[reason] = reason in printed_at, now()
                 click.echo(line, err=True)
+                advice = _advice(progress, again)
+                if advice and advice not in printed_at:
+                    printed_at[advice] = now()
+                    click.echo(advice, err=True)
 
     return report
