@@ -142,7 +142,7 @@ class MapField:
         for column, cell in cells.items():
             if len(row) + len(column) + len(cell) + CELL_OVERHEAD > MAX_CELL_SIZE:
                 raise EncodingError(
-                    "The value is too large: HBase stores at most 10 MiB in a cell, including its key and column.",
+                    "The value is too large: a cell of HBase, with its row key and column, has at most 10 MiB.",
                     field=self.name, length=len(cell),
                 )  # fmt: skip
         if cells and self.marked:

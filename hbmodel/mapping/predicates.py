@@ -116,8 +116,7 @@ class Comparison(Predicate):
                 return value is not None and compare(key(value), bound)
             except TypeError:  # only for structured values, because their type may allow values that cannot be compared
                 raise QueryError(
-                    "A stored value cannot be ordered relative to the value that it is compared with: compare with "
-                    "== or in_.",
+                    "A stored value and the value of the predicate have no order: compare with == or in_.",
                     field=name,
                 ) from None
 

@@ -518,8 +518,8 @@ def _no_object(given: object) -> DeclarationError:
     if isinstance(given, _COLLECTIONS):
         return DeclarationError("Give one object of a model per call; add_all() takes several.", found=found)
     return _undecorated(type(given), found) or DeclarationError(
-        "Give an object of a model, that is of a class with @hb.model(table=...). Calls that end in _key take the "
-        "model and its key.",
+        "Give an object of a model: its class is declared with @hb.model(table=...). Calls that end in _key take "
+        "the model and its key.",
         found=found,
     )
 

@@ -104,7 +104,7 @@ def prepend_row(prefix: KeyPrefix, reader: RowDecoder, insert: Callable[[int], P
             number = None if before is None else order.earlier(number, before)
         if number is None:
             raise EncodingError(
-                "The first row of the prefix has the first number of the field: no number is left before it.",
+                "No number of the last key field is left before the first row of the prefix: use another prefix.",
                 table=prefix.schema.table, field=prefix.schema.layout.names[-1],
             )  # fmt: skip
         try:

@@ -251,7 +251,7 @@ def test_where_other_programs_write_a_row_without_a_required_cell_is_not_emptied
         session.commit()
         assert read(session, made) == (None, "a")
         session.update_key(made, k="a", o=None)
-    with pytest.raises(hb.CapabilityError, match="put the whole object" if bed.atomic else "update to None"):
+    with pytest.raises(hb.CapabilityError, match="put the whole object" if bed.atomic else "updated to None"):
         session.commit()
     session.discard()
     assert read(session, made)[1] == "a"

@@ -269,7 +269,7 @@ def test_an_object_that_was_put_and_that_the_new_indexes_refuse_is_an_unknown_ou
 
     store.after = "put_short", meanwhile
     with pytest.raises(
-        hb.UnknownOutcome, match="The indexes of the table changed during the write, and the new ones refuse it"
+        hb.UnknownOutcome, match="The indexes of the table changed during the write, and the write is refused"
     ):
         write(session, Short(k="a", m=1, o="x"))
     store.delete("put_short", [Delete(b"a")])

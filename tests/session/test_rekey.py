@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 from attrs import define, field
@@ -42,6 +43,7 @@ def declare(
     indexed: bool = True,
     few: bool = False,
     entries: bool = True,
+    token: bool = False,
     **options: Any,
 ) -> Any:
     """A model with columns of every kind, and an index of every kind that it can have."""
@@ -63,6 +65,8 @@ def declare(
         body["views"], types["views"] = hb.counter("v"), hb.Column[int]
     if entries:
         body["notes"], types["notes"] = hb.map_column("n"), hb.Map[str, str]
+    if token:
+        body["token"], types["token"] = hb.column("k", factory=uuid4), hb.Column[UUID]
     if version:
         body["version"], types["version"] = hb.version(), hb.Column[int]
     if indexed:
@@ -296,6 +300,61 @@ def test_a_program_dies_at_every_call_and_the_same_call_ends_the_move(kind: str,
     assert found_under == {(old,), (new,)} | (set() if one_row else {(old, new)})
 
 
+GROWN: Mapping[str, tuple[Any, Any]] = {
+    name: tuple(declare(table, token=token, **options) for token in (False, True))
+    for name, (table, options) in {
+        "unindexed": ("grown_bare", {"indexed": False, "exists": hb.flag("e")}),
+        "the last write wins": ("grown", {"few": True, "salt": hb.HashSalt(3)}),
+        "immutable": ("grown_facts", {"few": True, "immutable": True, "entries": False}),
+        "versioned": ("grown_versions", {"few": True, "version": True}),
+        "wide, unindexed": ("grown_wide_bare", {"in_qualifier": True, "indexed": False, "exists": hb.flag("e")}),
+        "wide": ("grown_wide", {"few": True, "in_qualifier": True}),
+        "wide, versioned": ("grown_wide_versions", {"few": True, "in_qualifier": True, "version": True}),
+    }.items()
+}
+"""A model, and the same model with one more column, whose default is another value at each call."""
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("changes", [{"user": 2}, {"app": 2}], ids=["another user", "another app"])
+@pytest.mark.parametrize("kind", GROWN)
+def test_a_new_default_of_each_read_is_copied_once(kind: str, changes: dict[str, int]) -> None:
+    """The old row lacks the cell, so each read of it makes another value. The value of the copy stays."""
+    earlier, model = GROWN[kind]
+    new = {"user": 1, "app": 1, **changes}
+
+    def grown() -> Any:
+        store = fresh(earlier)
+        Expected(earlier).add(store, OBJECT)
+        hb.create_tables(store, model)
+        store.calls.clear()
+        return store
+
+    undisturbed = grown()
+    hb.Session(undisturbed).rekey(hb.Session(undisturbed).get(model, user=1, app=1), **changes)
+    seen = 0
+    for at, mode in [(-1, "before"), *failures_of(undisturbed.calls)]:
+        if is_repetition(at, mode):
+            continue
+        store = grown()
+        session = hb.Session(store)
+        obj = session.get(model, user=1, app=1)
+        with suppress(Crash):
+            hb.Session(FaultyStore(store, at, mode, crash=True)).rekey(obj, **changes)
+        copied = [session.get(model, **new) for _ in range(2)]
+        with suppress(hb.RowNotFound):  # it was moved, and nothing says by whom
+            assert hb.Session(FaultyStore(store, 100, "before", crash=True)).rekey(obj, **changes).app == new["app"]
+        assert session.get(model, user=1, app=1) is None
+        moved = [session.get(model, **new) for _ in range(2)]
+        assert moved[0] == moved[1]
+        assert moved[0].title == "ab"
+        if copied[0] is not None:
+            seen += 1
+            assert copied == moved
+        assert [(one.user, one.app) for one in session.query(model).allow_full_scan()] == [tuple(new.values())]
+    assert seen
+
+
 def _calls(model: Any, changes: Mapping[str, int]) -> Sequence[Call]:
     """Of a move that nothing disturbs."""
     store = fresh(model)
@@ -477,7 +536,7 @@ def test_what_was_written_under_both_keys_is_kept() -> None:
             session.update(ShortIndexed(name=name, size=0), size=5 if name == "a" else 6)
             session.commit()
         if len(written) == 2:
-            with pytest.raises(hb.RowExists, match="The object was written under both keys since a program began"):
+            with pytest.raises(hb.RowExists, match="The object was written under both keys while it moved"):
                 session.rekey(ShortIndexed(name="a", size=0), name="b")
             assert [one.size for one in session.query(ShortIndexed).allow_full_scan()] == [5, 6]
             session.delete_key(ShortIndexed, name="b")

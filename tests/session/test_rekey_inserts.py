@@ -113,7 +113,7 @@ def test_an_insert_that_was_changed_and_moved_meanwhile_is_in_doubt() -> None:
         session.commit()
         session.rekey(EarlyIndexed(name="a", size=0), name="b")
 
-    with pytest.raises(hb.UnknownOutcome, match="An object was moved from this key to another one during the"):
+    with pytest.raises(hb.UnknownOutcome, match="Another program has moved an object from this key during the insert"):
         hb.Session(Meanwhile(store, act, True)).insert(EarlyIndexed(name="a", size=1))
     assert names(store, EarlyIndexed) == ["b"]
 

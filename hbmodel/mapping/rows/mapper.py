@@ -395,7 +395,7 @@ def check_size(schema: TableSchema, field: Field, cell: bytes, *keys: bytes) -> 
     """Raises `EncodingError` if HBase would not store the cell in a row with the longest of the given row keys."""
     if len(cell) > LARGE and max(map(len, keys)) + len(field.column) + len(cell) + CELL_OVERHEAD > MAX_CELL_SIZE:
         raise EncodingError(
-            "The value is too large: HBase stores at most 10 MiB in a cell, including its key and column.",
+            "The value is too large: a cell of HBase, with its row key and column, has at most 10 MiB.",
             table=schema.table, field=field.name, length=len(cell),
         )  # fmt: skip
 

@@ -373,7 +373,8 @@ def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: R
     moved = None if marker is None or (seen is not None and marker.value == seen.value) else moved_version(marker.value)
     if moved is not None and moved != put.cells[schema.version_column]:
         raise UnknownOutcome(
-            "An object was moved from this key to another one during the insert; it may be the one to insert.",
+            "Another program has moved an object from this key during the insert. It may be the object that this call "
+            "inserted: look for it under its new key.",
             table=schema.table,
             key=put.row,
         )

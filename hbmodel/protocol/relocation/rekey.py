@@ -146,9 +146,8 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
                     yield from mover.clear(copied, move.new)
                 return (yield from _done(mover, progress.moved))
             continue
-        digest = digest_of(schema, write.cells)
         if not mine:
-            trace = MoveMark(COPIED, leaving.nonce, move.old, digest)
+            trace = MoveMark(COPIED, leaving.nonce, move.old, digest_of(schema, write.cells))
             try:
                 yield from mover.copy(evolve(write, cells={**write.cells, schema.move_column: trace.value}))
             # another program was faster, or the copy does not exist: the rows are read again
@@ -156,8 +155,10 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
                 continue
             own = leaving.nonce
             continue
+        assert new is not None
         assert copied is not None
         progress.stood = True
+        digest = digest_of(schema, _with_defaults_of(new, write.cells, old))
         if copied.digest != digest and mover.copies_again:
             if digest_of(schema, moved_cells(schema, new)) == copied.digest:
                 # After that, no program deletes the old row because of this copy, and the copy can be deleted.
@@ -184,6 +185,14 @@ def copy_of(reader: RowDecoder, row: Row, move: Move, end: int | None = None) ->
     obj = reader.make({**reader.values(row), **move.changes})
     write = evolve(put_object(schema, obj, None if end is None else 1), version=UNKNOWN, end=end)
     return evolve(write, cells={**write.cells, **moved_cells(schema, row)})
+
+
+def _with_defaults_of(copy: Row, cells: Mapping[bytes, bytes], row: Row) -> Mapping[bytes, bytes]:
+    """The cells of an object that was read from a row. Where the row lacks a cell, they have the default that its copy
+    has, because a factory may return another default at each call.
+    """
+    absent = cells.keys() & copy.columns.keys() - row.columns.keys()
+    return {**cells, **{column: copy.columns[column].value for column in absent}}
 
 
 def _mark(schema: TableSchema, row: Row | None, kind: bytes) -> MoveMark | None:
@@ -231,7 +240,7 @@ def _written_twice(mover: RowMover, move: Move, old: tuple[Row | None, MoveMark]
     yield from mover.unmark(row, leaving)
     yield from mover.clear(copied, move.new)
     raise RowExists(
-        "The object was written under both keys since a program began to move it: delete one of the two.",
+        "The object was written under both keys while it moved: read both, and delete the one that is not needed.",
         table=mover.schema.table, key=move.new,
     )  # fmt: skip
 

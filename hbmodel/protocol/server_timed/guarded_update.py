@@ -228,12 +228,12 @@ def _guards(planner: UnindexedRowPlanner, row: Row) -> list[bytes]:
 
 
 _ALL_EMPTY = (
-    "Each cell of the row that could show that it still exists when it is updated is empty, or becomes empty: put the "
-    "whole object with add()."
+    "The update must check that the row still exists, and the row has no cell for this that is not empty before and "
+    "after it: put the whole object with add()."
 )
 
 _CLEARS = (
-    "On HBase's Thrift1 gateway a table of other programs takes no update to None, unless the model has a required "
+    "Through a Thrift1 gateway, no column of an external table can be updated to None unless the model has a required "
     "column: the row could be left without any cell. Use an hbase+thrift2: store, or delete the object."
 )
 

@@ -409,7 +409,7 @@ class UnindexedRowPlanner:
 
 
 _OTHERS_STAY = (
-    "The row has cells that the model does not declare. A delete leaves them, so the row would still be there: name "
+    "The row has cells that the model does not declare. A delete leaves them, and they show that the row exists. Name "
     "the cell that every row has, by exists=hb.flag(...) or the name of a required column, or declare these columns."
 )
 

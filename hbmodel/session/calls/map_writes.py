@@ -29,7 +29,7 @@ def remove_changes(obj: object, map_column: object, keys: Iterable[Any]) -> dict
         return {map_field.name: Removed(dict.fromkeys(keys))}
     except TypeError as error:
         raise EncodingError(
-            "A map key is hashable.", table=schema.table, field=map_field.name, reason=str(error)
+            "Map keys must be hashable.", table=schema.table, field=map_field.name, reason=str(error)
         ) from None
 
 

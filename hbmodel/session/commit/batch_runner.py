@@ -137,16 +137,15 @@ class BatchRunner:
                     _note_outcome(current, calls)
                     raise
 
-    def _run_batch(self, current: Batch, *, again: bool = False, wrote: bool = False) -> None:
+    def _run_batch(self, current: Batch, *, again: bool = False) -> None:
         """Writes a batch, or continues it, and records its outcomes.
 
         Args:
             again: whether the batch was already begun again because a row had moved.
-            wrote: whether the batch may have been carried out in an earlier phase of a migration.
         """
         moving = current.owners[0].schema.replaces is not None
         if moving:
-            self._moves.route(current, wrote=wrote)
+            self._moves.route(current)
             if not current.writes:
                 return
         if current.running is None:
@@ -164,7 +163,7 @@ class BatchRunner:
             if not outdated and (again or not isinstance(error, RowMoved)):
                 raise
             # the batch is written again in the next phase, or because a row has moved back since it was read
-            self._run_batch(current, again=not outdated, wrote=wrote)
+            self._run_batch(current, again=not outdated)
             return
         except StoreError as error:
             if running.outcomes is None:
@@ -173,7 +172,7 @@ class BatchRunner:
         if moving and not self._moves.stayed(current):
             current.running = None
             current.placed = None
-            self._run_batch(current, wrote=True)
+            self._run_batch(current)
             return
         if current.schema.salt.random:
             # A key may have rows in several buckets, of which only the newest counts. So the next row with this key

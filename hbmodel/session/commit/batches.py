@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from attrs import define, evolve, field
 
-from hbmodel.errors import ConflictError, RowNotFound, UnknownOutcome
+from hbmodel.errors import ConflictError, HbmodelError, RowNotFound, UnknownOutcome
 from hbmodel.mapping.next_version import NextVersion, waiting
 from hbmodel.mapping.rows.mapper import give_version
 from hbmodel.mapping.schema import TableSchema
@@ -134,8 +134,8 @@ class Batch:
         if self.schema.versioned or error is None or isinstance(error, RowNotFound | UnknownOutcome):
             return outcome
         unknown = UnknownOutcome(
-            "The indexes of the table changed during the write, and the new ones refuse it. It may have been carried "
-            "out before: read the row.",
+            "The indexes of the table changed during the write, and the write is refused with the new indexes. It may "
+            "have been carried out before: read the row.",
             table=self.schema.table,
             key=outcome.key,
             reason=str(error),
@@ -150,21 +150,26 @@ class Batch:
         The version check alone might accept these writes, because another program may have given the row the same
         version number.
         """
-        left = [
-            (owner, write)
-            for owner, write in zip(self.owners, self.writes, strict=True)
-            if owner.base is None or not owner.base.refused
-        ]
-        if len(left) == len(self.owners):
+        if not any(owner.base is not None and owner.base.refused for owner in self.owners):
             return
-        for owner, write in zip(self.owners, self.writes, strict=True):
-            if owner.base is not None and owner.base.refused:
-                error = ConflictError(
-                    "The update that returned this object was refused, so no row has its version: read the object "
-                    "again.",
-                    table=self.schema.table,
-                    key=write.row,
-                )
+        self.leave_out(
+            ConflictError(
+                "The update that returned this object was refused, so no row has its version: read the object again.",
+                table=self.schema.table,
+                key=write.row,
+            )
+            if owner.base is not None and owner.base.refused
+            else None
+            for owner, write in zip(self.owners, self.writes, strict=True)
+        )
+
+    def leave_out(self, refusals: Iterable[HbmodelError | None]) -> None:
+        """Refuses each write for which an error is given; the others stay in the batch."""
+        left: list[tuple[Pending, RowWrite]] = []
+        for owner, write, error in zip(self.owners, self.writes, refusals, strict=True):
+            if error is None:
+                left.append((owner, write))
+            else:
                 owner.settle(Outcome("failed", write.row, error=error))
         self.owners, self.writes = [owner for owner, _ in left], [write for _, write in left]
 

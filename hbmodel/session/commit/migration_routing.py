@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from attrs import evolve
 
-from hbmodel.errors import CapabilityError, EncodingError, HbmodelError, KeyTooLong, SchemaMismatch, UnknownOutcome
+from hbmodel.errors import CapabilityError, EncodingError, KeyTooLong, SchemaMismatch
 from hbmodel.mapping.expressions import FieldExpression
 from hbmodel.mapping.predicates import is_nan
+from hbmodel.mapping.rows.cells_of_update import cells_of_changes
 from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.operations import Protocol
@@ -19,7 +20,7 @@ from hbmodel.protocol.relocation.migration import DONE, Phase, Side, phase_of
 from hbmodel.protocol.relocation.row_seals import Way, carry_over
 from hbmodel.protocol.relocation.seal_and_move import PairedWrite, write_between
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
-from hbmodel.protocol.writes import Outcome, PutObject, RowWrite, UpdateFields, put_object
+from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.session.commit.batches import Batch
 from hbmodel.session.get_many import get_many
 from hbmodel.store.port import Store
@@ -148,23 +149,21 @@ class MigrationRouting:
         """The layout of the table into which new objects are put."""
         return schema if schema.replaces is None else _of(schema, self.phase(schema).writes)
 
-    def route(self, batch: Batch, *, wrote: bool = False) -> None:
+    def route(self, batch: Batch) -> None:
         """Directs a batch to the table into which objects of its model are currently written. The writes of objects
-        that do not fit this table are refused, and leave the batch.
-
-        Args:
-            wrote: whether the batch may have been carried out in an earlier phase.
+        that do not fit this table are refused, and leave the batch. While both tables are read, each object must fit
+        both, since the migration may still be rolled back.
         """
         schema = batch.owners[0].schema
         if schema.replaces is None:
             return
         if any(not isinstance(write, PutObject) for write in batch.writes):
             self.check_changes(schema, "delete()")
-        target = self.written(schema)
-        phase = self.phase(schema) if schema.versioned else None
-        if phase != batch.phase or target is not batch.schema:
-            layouts = (target,) if phase is None or phase.seals is None else (schema, schema.replaces)
-            _leave_out_unfit(batch, [layout for layout in layouts if layout is not batch.schema], wrote)
+        current, target = self.phase(schema), self.written(schema)
+        phase = current if schema.versioned else None
+        for layout in (target,) if len(current.reads) == 1 else (schema, schema.replaces):
+            if layout is not batch.schema:
+                batch.leave_out([_unfit(layout, write) for write in batch.writes])
         if phase != batch.phase:
             batch.phase, batch.running, batch.binding = phase, None, None
         if target is not batch.schema:
@@ -241,43 +240,18 @@ def _of(schema: TableSchema, side: Side | None) -> TableSchema:
     return schema if side == "new" else schema.replaces
 
 
-def _leave_out_unfit(batch: Batch, layouts: Sequence[TableSchema], wrote: bool) -> None:
-    """Refuses the writes of objects that cannot be stored in each of these layouts. One such object must not keep the
-    others of the batch from being written.
-    """
-    errors = [_unfit(layouts, write) for write in batch.writes]
-    if not any(errors):
-        return
-    begun = wrote or batch.wrote or any(batch.sent.values())
-    for owner, write, error in zip(batch.owners, batch.writes, errors, strict=True):
-        if error is None:
-            continue
-        refusal: HbmodelError = error
-        if begun:  # the earlier phase may have carried it out
-            refusal = UnknownOutcome(
-                "The migration went on to its next phase during the write, and the object does not fit the table that "
-                "it must be written to now. It may have been written before: read it.",
-                table=batch.schema.table,
-                key=write.row,
-                reason=str(error),
-            )
-            refusal.__cause__ = error
-        owner.settle(Outcome("failed", write.row, error=refusal))
-    left = [pair for pair, error in zip(zip(batch.owners, batch.writes, strict=True), errors, strict=True) if not error]
-    batch.owners, batch.writes = [owner for owner, _ in left], [write for _, write in left]
-
-
-def _unfit(layouts: Sequence[TableSchema], write: RowWrite) -> EncodingError | KeyTooLong | None:
-    """Why an object cannot be stored in one of these layouts; None if it can be stored in all of them."""
-    for layout in layouts:
-        try:
-            rewritten(layout, write)
-        except (EncodingError, KeyTooLong) as error:
-            return type(error)(
-                "The object does not fit the table that the model replaces, as it must until the migration is over: "
-                "write it after the cutover.",
-                **{**error.details, "reason": error.message},
-            )
+def _unfit(layout: TableSchema, write: RowWrite) -> EncodingError | KeyTooLong | None:
+    """Why an object cannot be stored in this layout; None if it can be stored."""
+    try:
+        rewritten(layout, write)
+        if isinstance(write, UpdateFields):
+            cells_of_changes(layout, write.changes)
+    except (EncodingError, KeyTooLong) as error:
+        return type(error)(
+            "The object does not fit the table that the model replaces, as it must until the migration is over: "
+            "write it after the cutover.",
+            **{**error.details, "reason": error.message},
+        )
     return None
 
 
