@@ -58,7 +58,7 @@ class WideLayout:
         if not prefix:
             raise KeyTooLong("A key whose qualifier would be empty cannot be stored.", table=table)
         if not place:
-            message = "A key whose qualifier would be the kind alone cannot be stored, as the row key is constant."
+            message = "The qualifier of this key would be the kind alone, which a constant row key does not allow."
             raise KeyTooLong(message, table=table, kind=self.kind)
         if len(prefix) > MAX_ROW_LENGTH:
             raise KeyTooLong(

@@ -18,6 +18,7 @@ from hbmodel.errors import ClockError
 from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema
 from hbmodel.protocol.clock import time_above
 from hbmodel.protocol.operations import AskIfAhead, AwaitClock, DeleteRows, GetRows, Protocol, ReadClock
+from hbmodel.protocol.server_time import is_trace
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 MARGIN = 20
@@ -43,7 +44,12 @@ def read_masks(
         columns: the columns that may have cells ahead of the server's clock.
     """
     rows_read: Sequence[Row | None] = yield GetRows(schema.table, rows, columns)
-    cells = {row.row: row.columns for row in rows_read if row is not None}
+    # The trace of a move must outlive the row, and hides nothing.
+    cells = {
+        row.row: {column: cell for column, cell in row.columns.items() if not is_trace(schema, column, cell)}
+        for row in rows_read
+        if row is not None
+    }
     return (yield from masks_of(schema, cells, bound))
 
 

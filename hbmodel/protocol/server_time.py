@@ -141,6 +141,11 @@ def unstamped(row: StampedRow, others: Sequence[bytes] = ()) -> Delete:
     return Delete(row.row, columns=(*row.stamps, *others), timestamp=row.timestamp)
 
 
+def is_trace(schema: TableSchema, column: bytes, cell: Cell) -> bool:
+    """Whether a cell is the trace of a move; see `traces_of`."""
+    return cell.value == MOVED and column.startswith(schema.stamp_prefix)
+
+
 def traces_of(schema: TableSchema, row: Row) -> list[Put]:
     """The traces of a row that moves to another key. From the traces, the inserts that have put the row learn that it
     has moved.

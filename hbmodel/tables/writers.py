@@ -94,13 +94,13 @@ _UNCLEAR = (
 )
 _NEWER = "A newer version of hbmodel wrote this line of the writers' roll: forget it with that version."
 _MAY_LIVE = (
-    "The program may be alive: it has put its line on the writers' roll lately. If it has certainly ended, say for how "
-    "many seconds it has been dead: dead_for=... (--dead-for in the command line)."
+    "The program may still run: it has renewed its line on the writers' roll lately. If it has certainly ended, give "
+    "the number of seconds since then: dead_for=... (--dead-for in the command line)."
 )
 _MAY_SEND = (
-    "The lease of the program has ended, but the program may still run, and may send a call that it has begun before. "
-    "If it has certainly ended, say for how many seconds it has been dead: dead_for=... (--dead-for in the command "
-    "line). Only then can longest_call shorten the time."
+    "The lease of the program has ended, but the program may still run and send a call that it began before. If it has "
+    "certainly ended, give the number of seconds since then: dead_for=... (--dead-for in the command line). Only then "
+    "can longest_call shorten the wait."
 )
 _PUT_SINCE = (
     "The program has put its line on the writers' roll since the time at which it is said to have been dead. Nothing "

@@ -661,7 +661,7 @@ def index_called_primary() -> None:
         primary = hb.index("a")
 
 
-@mistake("A direction is given to an index", field="newest")
+@mistake("A part of an index is declared in it", field="newest")
 def direction_beside_an_index() -> None:
     @hb.model(table="t")
     class Bad:
@@ -741,7 +741,7 @@ kind(
 kind(lambda: hb.computed(half, of="a", version=0), "version of a computed field", field="by", found="0")
 kind(lambda: hb.computed(half, of="a", codec=int), "The codec must be a Codec", field="by")  # type: ignore[arg-type]
 kind(lambda: hb.computed(unknown, of="a"), "Annotate what the function returns", field="by")
-kind(lambda: hb.each("tags"), "A direction is given to an index", field="by")
+kind(lambda: hb.each("tags"), "A part of an index is declared in it", field="by")
 
 
 @mistake("A computed field must be declared without", field="half")

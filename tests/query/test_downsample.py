@@ -330,7 +330,7 @@ def test_integers_dates_and_timedeltas() -> None:
         (
             lambda q: list(hb.timeseries.downsample(q.allow_full_scan(), Newest.at, HOUR, Newest.value)),
             hb.errors.OrderNotAvailable,
-            "No path",
+            "Neither the key",
         ),
     ],
 )

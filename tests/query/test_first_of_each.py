@@ -238,7 +238,7 @@ def test_limits_and_parts_are_refused() -> None:
         for refused in (query.limit(3), query.offset(1), session.read_partition(part)):
             with pytest.raises(QueryError, match=r"first_of_each\(\) cannot be combined with limit\(\), offset\(\)"):
                 refused.first_of_each(Newest.metric, ["a"])
-        with pytest.raises(hb.errors.OrderNotAvailable, match="No path gives this order"):
+        with pytest.raises(hb.errors.OrderNotAvailable, match="Neither the key nor an index gives this order"):
             query.order_by(Newest.value).first_of_each(Newest.metric, ["a"])
 
 

@@ -384,7 +384,7 @@ def test_a_token_of_an_index_that_no_longer_fits_is_refused() -> None:
         session.add_all(Paper(number=n, tags=["a", "b"]) for n in range(5))
     session = hb.Session(store)
     page = session.query(Paper).where(Paper.tags.contains("a") | Paper.tags.contains("b")).page(2)
-    with pytest.raises(HbmodelError, match="The path of the continuation token is not available to this"):
+    with pytest.raises(HbmodelError, match=r"was read by an index .* that this query cannot use"):
         session.query(Paper).where(Paper.rank == 1).page(2, page.next_token)
 
 

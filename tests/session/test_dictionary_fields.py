@@ -203,7 +203,7 @@ def test_names_have_no_order() -> None:
     ):
         with pytest.raises(hb.QueryError, match="The names of a dictionary have no order"):
             ask()
-    with pytest.raises(hb.errors.OrderNotAvailable, match="No path gives this order"):
+    with pytest.raises(hb.errors.OrderNotAvailable, match="Neither the key nor an index gives this order"):
         session.query(Point).order_by(Point.metric).all()
     session.add_all([point("sys.cpu", 0), point("sys.mem", 0), point("net", 0)])
     session.commit()

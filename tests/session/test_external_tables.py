@@ -600,7 +600,9 @@ def test_a_flag_has_the_value_of_the_other_program(bed: Bed) -> None:
     session.commit()
     assert [one.number for one in session.query(Marked).allow_full_scan()] == [1, 2, 3, 4, 9, 10]
     session.update(Marked(number=2), cpu="two")
-    with pytest.raises(hb.CapabilityError, match="must check that the row still exists"):  # HBase's check cannot tell it from an absent cell
+    with pytest.raises(
+        hb.CapabilityError, match="must check that the row still exists"
+    ):  # HBase's check cannot tell it from an absent cell
         session.commit()
     (row,) = bed.store.get("stats_marked", [key(10)])
     assert row is not None

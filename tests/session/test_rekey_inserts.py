@@ -104,6 +104,21 @@ def test_an_object_that_expires_is_not_put_again(atomic_bed: Bed) -> None:
     assert "x" not in names(atomic_bed.store, Early)
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_the_key_that_an_object_has_left_can_be_deleted_at_once(atomic_bed: Bed, model: Any) -> None:
+    """The trace that a move leaves for inserts has a time in the future, but no write has to wait for that time."""
+    atomic_bed.use(model)
+    session = hb.Session(atomic_bed.store, clock_bound=2)
+    session.rekey(session.insert(model(name="c", size=1)), name="d")
+    session.delete_key(model, name="c")
+    session.commit()
+    session.add(model(name="c", size=2))
+    session.commit()
+    session.delete_key(model, name="c")
+    session.commit()
+    assert names(atomic_bed.store, model) == ["d"]
+
+
 def test_an_insert_that_was_changed_and_moved_meanwhile_is_in_doubt() -> None:
     store = fresh(EarlyIndexed)
 

@@ -324,7 +324,7 @@ def test_an_index_of_which_two_could_be_meant_must_say_so() -> None:
         unclear = model(three=hb.index("x"))
         with pytest.raises(hb.SchemaMismatch, match="Several indexes have the same entries, so it is unclear which"):
             hb.create_tables(store, unclear)
-        with pytest.raises(hb.SchemaMismatch, match="several indexes have the same entries: say"):
+        with pytest.raises(hb.SchemaMismatch, match="several indexes have the same entries: declare"):
             hb.alter(store, unclear)
         hb.Session(store).query(unclear).allow_full_scan().all()
         with pytest.raises(hb.errors.IndexUnavailable), hb.Session(store) as session:

@@ -197,7 +197,7 @@ def test_tables_that_the_registry_does_not_hold(store: hb.Store) -> None:
 
 def test_salts_of_programs(store: hb.Store) -> None:
     with pytest.raises(
-        SchemaMismatch, match="A program defines the salt, and the registry does not contain its code: use"
+        SchemaMismatch, match="The salt is code of a program, and the registry does not contain it: use"
     ) as caught:
         registered(store, OwnSalt)
     assert (caught.value.table, caught.value.salt) == ("own_salt_r", "half")

@@ -195,7 +195,8 @@ def _declared(cls: type[Any]) -> Mapping[str, Declared]:
                 )
             elif isinstance(value, DeclaredPart):
                 raise DeclarationError(
-                    "A direction is given to an index: hb.index(hb.desc(...)); a key field takes hb.key(desc=True).",
+                    "A part of an index is declared in it, as in hb.index(hb.desc(...)). A key field takes "
+                    "hb.key(desc=True).",
                     model=cls.__name__,
                     field=name,
                 )

@@ -82,8 +82,8 @@ def _ordering(part: Ordering, layout: TableSchema) -> Ordering:
     field = _field(part.field, layout)
     if field is not layout.by_name.get(field.name):
         raise OrderNotAvailable(
-            "The objects are still in the table that the model replaces, which has no path with this order: sort the "
-            "items yourself, or wait until the migration has begun.",
+            "The objects are still in the table that the model replaces, and neither its key nor an index of it gives "
+            "this order: sort the items yourself, or wait until the migration has begun.",
             table=layout.table,
             fields=[field.name],
         )
@@ -104,7 +104,9 @@ def _translated(predicate: Predicate, layout: TableSchema) -> Predicate:
 
 
 def _leaf(leaf: Leaf, field: Field, layout: TableSchema) -> Predicate:
-    if field is not layout.by_name.get(field.name):  # the layout has no path with a field that only the model computes
+    if field is not layout.by_name.get(
+        field.name
+    ):  # no index of the layout contains a field that only the model computes
         return OnValues(evolve(leaf, field=field), field)
     if field.codec.spec == leaf.field.codec.spec:
         return rebuilt(layout, described(leaf))  # the layout may decode these bytes to another type

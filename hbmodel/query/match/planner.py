@@ -125,7 +125,7 @@ def plan(
                 missing=missing,
             )
         raise OrderNotAvailable(
-            "No path gives this order: declare an index for it, or sort the items yourself.",
+            "Neither the key nor an index gives this order: declare an index for it, or sort the items yourself.",
             table=schema.table,
             fields=[part.field.name for part in terms.ordering],
             path=wanted,

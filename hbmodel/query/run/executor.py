@@ -486,15 +486,16 @@ def read_token(
     unchecked = decode_token(text, None, seal)
     if terms.index_name not in {None, unchecked.path}:
         raise TokenError(
-            "The continuation token does not belong to the path that use_index() names: name the same path, or start "
-            "from the first page.",
+            "The page of the continuation token was read by another index than use_index() names, or by the key: give "
+            "use_index() the same name (`path`), or start from the first page.",
             path=unchecked.path,
         )
     try:
         plan = plan_for(unchecked.path)
     except (QueryError, IndexUnavailable):
         raise TokenError(
-            "The path of the continuation token is not available to this query: start from the first page.",
+            "The page of the continuation token was read by an index (`path`) that this query cannot use: start from "
+            "the first page.",
             path=unchecked.path,
         ) from None
     if unchecked.query != plan.digest:

@@ -400,7 +400,7 @@ class Migration:
         closed = _phase(registration) == CLOSED
         if closed != self.offline:
             way = (
-                "in a maintenance window: say offline=True" if closed else "while programs run: leave out offline=True"
+                "in a maintenance window: give offline=True" if closed else "while programs run: leave out offline=True"
             )
             raise MigrationError(f"The migration was begun {way}.", table=self.old.table)
 

@@ -189,7 +189,8 @@ def _key(table: str, spec: Spec) -> Field:
     codec = codec_of(spec["codec"])
     if isinstance(codec, UnknownCodec):
         raise SchemaMismatch(
-            "The codec of a key field is defined by a program: only that program can read the keys.",
+            "The codec of a key field is code of a program, and the registry does not contain it: use that program's "
+            "model.",
             table=table,
             field=spec["name"],
         )
@@ -279,7 +280,7 @@ def salt_of(table: str, spec: Spec) -> Salt | None:
             salt = JavaHashSalt(spec["buckets"], by=by)
     if salt is None or {**salt.spec, "by": list(by)} != dict(spec):
         raise SchemaMismatch(
-            "A program defines the salt, and the registry does not contain its code: use the program's model.",
+            "The salt is code of a program, and the registry does not contain it: use that program's model.",
             table=table, salt=spec.get("salt"),
         )  # fmt: skip
     return salt

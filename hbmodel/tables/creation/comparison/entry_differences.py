@@ -106,7 +106,7 @@ def compare_entry(
     hints, moved_places = {each.what: each.hint for each in moved}, {each.declared for each in moved}
     for subject, declared, live in layout_mismatches(schema, entry.layout, SAFE):
         why = hints.get(subject) or (
-            f"{_MISREAD}; if a field was renamed, say renamed_from=..."
+            f"{_MISREAD}; if a field was renamed, declare renamed_from=..."
             if any(r.how == "ambiguous" for r in renames)
             else _FORGET
             if schema.external
@@ -160,7 +160,7 @@ def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Differe
             yield Difference(schema.table, "rename", "index", name, state.name, why=_SAME_ENTRIES)
     for name in matched.ambiguous:
         known = ", ".join(sorted(state.name for state in matched.unknown))
-        why = "several indexes have the same entries: say hb.index(..., renamed_from=...)"
+        why = "several indexes have the same entries: declare hb.index(..., renamed_from=...)"
         yield Difference(schema.table, "index", f"index {name}", name, known, "refused", why)
     for name, state in sorted(matched.taken.items()):
         why = f"the name belongs to an index that is called {state.name} now: choose another"
