@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from socket import socket
 
 import pytest
 from click.testing import CliRunner, Result
@@ -47,6 +48,16 @@ def tables(url: str) -> dict[str, bool]:
     """The tables that the registry knows, and whether they exist."""
     lines = run(url, "list", "--json").stdout.splitlines()
     return {line["table"]: line["exists"] for line in map(json.loads, lines)}
+
+
+def test_a_gateway_that_cannot_be_reached_is_named() -> None:
+    with socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # nobody listens on this port
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        result = run(f"hbase+thrift2://{address}?attempts=1", "list")
+    assert result.exit_code != 0
+    assert "HBase cannot be reached" in result.stderr
+    assert f"gateway='{address}'" in result.stderr
 
 
 def test_the_tables_that_the_registry_knows_are_listed(url: str) -> None:

@@ -34,6 +34,8 @@ class Idempotence(Enum):
 
 IN_DOUBT = "The write may or may not have been applied, fully or in part: read the rows to find out."
 
+UNREACHED = "HBase cannot be reached: see `reason`, and check the address and that HBase and its gateway are running."
+
 LEAST_TRIES = 5
 """The minimum number of tries, even if the time for retries is over: with a gateway that does not answer, each try
 takes much of that time.
@@ -232,10 +234,7 @@ def _given_up(doubtful: bool, cause: Exception | None, details: dict[str, object
         return UnknownOutcome(IN_DOUBT, **details)
     if isinstance(cause, CertificateRefused):
         return CertificateRefused(cause.message, **details)
-    return StoreUnavailable(
-        "HBase cannot be reached: see `reason`, and check the address and that HBase and its gateway are running.",
-        **details,
-    )
+    return StoreUnavailable(UNREACHED, **details)
 
 
 def whereabouts(error: HbmodelError) -> dict[str, object]:

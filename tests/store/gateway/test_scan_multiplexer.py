@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from socket import socket
 from typing import Any
 from uuid import uuid4
 
@@ -428,6 +429,27 @@ def test_a_gateway_that_stays_away_ends_the_scan_with_an_error(proxy: Proxy) -> 
         for _ in range(2):  # never as if the rows had ended
             with pytest.raises(StoreUnavailable, match="A scan was cut off: start it again"):
                 flat(scan)
+
+
+@pytest.mark.parametrize("scheme", ["hbase", "hbase+thrift2"])
+def test_a_scan_without_any_row_says_that_the_gateway_cannot_be_reached(scheme: str) -> None:
+    with socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # nobody listens on this port
+        port = unused.getsockname()[1]
+        with connect(f"{scheme}://127.0.0.1:{port}?attempts=1") as store:
+            [scan] = store.scan(TABLE, [Scan(NUMBERED)])
+            for _ in range(2):
+                with pytest.raises(StoreUnavailable, match="HBase cannot be reached") as caught:
+                    next(scan)
+            assert (caught.value.gateway, caught.value.reason) == (f"127.0.0.1:{port}", "Connection refused")
+
+
+def test_a_gateway_that_ends_before_the_first_row_cannot_be_reached(proxy: Proxy) -> None:
+    with quick(proxy.url + "?retry_for=0") as store:
+        assert read(store, Scan(NUMBERED)) == [KEYS]
+        proxy.close()
+        with pytest.raises(StoreUnavailable, match="HBase cannot be reached"):
+            read(store, Scan(NUMBERED))
 
 
 def test_a_silent_gateway_is_given_more_time_with_each_try(

@@ -65,6 +65,11 @@ class Cursor:
         return self.opening or bool(self.asked)
 
     @property
+    def begun(self) -> bool:
+        """Whether a row has been received."""
+        return self.rest != self.scan.range
+
+    @property
     def is_short(self) -> bool:
         """Whether the rows that are left may fit into a single batch."""
         return not self.is_long or (self.remaining is not None and self.remaining <= self.scan.batch_size)

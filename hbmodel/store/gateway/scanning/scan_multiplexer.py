@@ -24,7 +24,7 @@ from hbmodel.errors import (
 )
 from hbmodel.store.gateway.failures import is_passing, reason_of, store_error
 from hbmodel.store.gateway.pool import Lease
-from hbmodel.store.gateway.retry import Backoff, whereabouts
+from hbmodel.store.gateway.retry import UNREACHED, Backoff, whereabouts
 from hbmodel.store.gateway.scanning.scan_calls import Request, ScanCalls
 from hbmodel.store.gateway.scanning.scan_cursor import Cursor
 from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES
@@ -367,10 +367,12 @@ class ScanMultiplexer:
         reason = trouble.reason or trouble.message
         if wait is None:
             cursor.finished = True
-            kind = CertificateRefused if isinstance(trouble, CertificateRefused) else StoreUnavailable
-            cursor.error = kind(
-                "A scan was cut off: start it again.", table=table, **whereabouts(trouble), reason=reason
-            )
+            refused = isinstance(trouble, CertificateRefused)
+            kind = CertificateRefused if refused else StoreUnavailable
+            # A scan that has received no row was not cut off. It fails as any other call does.
+            first = trouble.message if refused else UNREACHED
+            message = "A scan was cut off: start it again." if cursor.begun else first
+            cursor.error = kind(message, table=table, **whereabouts(trouble), reason=reason)
             with _Later(self):
                 self._close(cursor)
             raise cursor.error from trouble
