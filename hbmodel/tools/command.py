@@ -23,5 +23,6 @@ def main(name: str | None = None) -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _PACKAGES:
             raise
-        sys.exit(_MISSING)
+        sys.stderr.write(f"{_MISSING}\n")
+        sys.exit(2)  # as for every other error, see hbmodel.tools.cli
     command(prog_name=name)

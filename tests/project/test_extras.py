@@ -86,7 +86,7 @@ def test_each_extra_that_another_one_needs_is_in_it() -> None:
 @pytest.mark.parametrize("package", ["click", "rich"])
 def test_the_command_says_what_to_install(package: str) -> None:
     done = ran("from hbmodel.tools.command import main\nmain()", without={package})
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "install hbmodel with its extra `cli`" in done.stderr
     assert "Traceback" not in done.stderr
 

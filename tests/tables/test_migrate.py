@@ -797,17 +797,23 @@ def test_the_command_leads_from_start_to_cut_over(tmp_path: Path) -> None:
         hb.create_tables(store, Visit)
         session_of(store).bulk_add(visit(number) for number in range(10))
 
-    def run(step: str, *more: str) -> tuple[int, str]:
+    def run(step: str, *more: str, answer: str = "") -> tuple[int, str]:
         times = ("--lease", "0.1", "--longest-call", "0.1", "--grace", "20", "--clock-bound", "2")
         named = ("--model", "tests.tables.migration_models:Moved", "--store", url)
-        result = CliRunner().invoke(main, ["migrate", step, NEW.table, *named, *times, *more])
+        result = CliRunner().invoke(main, ["migrate", step, NEW.table, *named, *times, *more], input=answer)
         return result.exit_code, result.output
 
     assert "before" in run("status")[1]
     assert "copied 10 rows, 1 of 1 key ranges" in run("start", "--rows-per-second", "10000")[1]
     assert run("verify", "--json")[0] == 0
     assert "missing 0" in run("verify")[1]
-    assert "before" in run("rollback")[1]
+    for step, question in (("rollback", "drop the new one?"), ("cutover", "cannot be rolled back after that.")):
+        status, told = run(step, answer="n\n")
+        assert (status, "copied 10 rows" in told, question in told) == (1, True, True)
+        assert "moving" in run("status")[1]
+    assert run("rollback", "--yes", "--json")[0] == 0
+    assert "before" in run("rollback")[1]  # nothing is left to be asked for
     assert run("start")[0] == 0
+    assert "done" in run("cutover", answer="y\n")[1]
     assert "done" in run("cutover")[1]
-    assert run("rollback")[0] == 1
+    assert run("rollback")[0] == 2

@@ -168,7 +168,7 @@ def test_an_entry_that_cannot_be_read_is_named(url: str) -> None:
     result = CliRunner().invoke(main, ["scan", "tall", "--store", url])
     with hb.connect(url) as store:
         damage(store, place, held)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "The registry entry of the table cannot be read" in result.output
     assert "table='tall'" in result.output
     assert result.output.count("\n") == 1

@@ -55,9 +55,9 @@ def test_what_can_be_applied_ends_with_status_1(url: str) -> None:
     assert (result.exit_code, result.output) == (1, "+ cli_compared: column d:n: missing\n")
 
 
-def test_what_is_refused_ends_with_status_2(url: str) -> None:
+def test_what_is_refused_ends_with_status_3(url: str) -> None:
     result = run(url, "Moved", more=("--json",))
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     effects = [(line["kind"], line["effect"]) for line in map(json.loads, result.output.splitlines())]
     assert effects == [("column", "left"), ("layout", "refused")]
     assert run(url, "Moved", more=("--sample", "0")).output.startswith("! cli_compared: column of size: d:s -> d:size")
@@ -65,13 +65,13 @@ def test_what_is_refused_ends_with_status_2(url: str) -> None:
 
 def test_a_wrong_name_is_one_line(url: str) -> None:
     result = CliRunner().invoke(main, ["diff", "no.such:Model", "--store", url])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.output.startswith("Error: There is no such model: name it as package.module:Class.")
 
 
 def test_no_file_is_created(tmp_path: Path) -> None:
     path = tmp_path / "typo.db"
     result = run(f"embedded:{path}", "Stored")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.output.startswith("Error: There is no such file")
     assert not path.exists()

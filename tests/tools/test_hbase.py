@@ -59,7 +59,7 @@ def test_start_takes_a_version(directory: Path, monkeypatch: pytest.MonkeyPatch)
     assert "version    2.4.17\n" in run(directory, "start").stdout
     assert json.loads(run(directory, "status", "--json").stdout)["version"] == "2.4.17"
     result = run(directory, "start", "--version", "2.0")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "name one of the known ones" in result.stderr
     assert "2.4.17" in result.stderr
 
@@ -115,14 +115,14 @@ def test_start_takes_ports_gateways_heaps_and_properties(directory: Path) -> Non
     assert (found.url, found.thrift2_url) == (None, "hbase+thrift2://127.0.0.1:23517")
     assert "<value>c=d</value>" in (directory / "conf" / "server" / "hbase-site.xml").read_text()
     other = run(directory, "start", "--server-heap", "1g")
-    assert other.exit_code == 1
+    assert other.exit_code == 2
 
 
 @pytest.mark.lengthy
-def test_an_error_is_one_line_and_exit_status_1(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_one_line_and_exit_status_2(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SERVER", "die")
     result = run(directory, "start")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stdout == ""
     assert result.stderr.startswith("Error: HBase exited during its start; its log says why.")
     assert "no luck today" in result.stderr
@@ -172,7 +172,7 @@ def test_a_full_disk_under_the_output_of_a_log_is_told_as_such(
 @pytest.mark.lengthy
 def test_logs(directory: Path) -> None:
     none = run(directory, "logs")
-    assert none.exit_code == 1
+    assert none.exit_code == 2
     assert none.stderr.startswith("Error: There is no such log: this process was never started")
     run(directory, "start")
     log = directory / "logs" / "thrift1.log"

@@ -71,11 +71,12 @@ def models(path: Path):  # type: ignore[no-untyped-def]
     return __import__(f"models_{path.name}")
 
 
-def run(url: str, path: Path, command: str, *options: str, model: str | None = "Visit") -> Result:
+def run(url: str, path: Path, command: str, *options: str, model: str | None = "Visit", answer: str = "y\n") -> Result:
     named = () if model is None else ("--model", f"models_{path.name}:{model}")
     index = () if command in {"status", "purge"} else ("by_page",)
     table = "seen-cli" if model == "Seen" else "visits-cli"
-    return CliRunner().invoke(main, ["index", command, table, *index, "--store", url, *named, *TIMES, *options])
+    arguments = ["index", command, table, *index, "--store", url, *named, *TIMES, *options]
+    return CliRunner().invoke(main, arguments, input=answer)
 
 
 @pytest.mark.lengthy
@@ -110,7 +111,7 @@ def test_an_index_is_built_watched_repaired_and_dropped(url: str, tmp_path: Path
     }
     dropped = run(url, tmp_path, "drop", model=None)
     assert dropped.exit_code == 0, dropped.output
-    assert dropped.output == "dropped visits-cli.by_page\n"
+    assert dropped.stdout == "dropped visits-cli.by_page\n"
     assert run(url, tmp_path, "drop").output == "nothing was left\n"
     registered = run(url, tmp_path, "status", model=None)
     assert registered.output == "visits-cli.by_page: absent\n"
@@ -200,8 +201,21 @@ def test_a_drop_can_be_planned(url: str, tmp_path: Path) -> None:
             "visits-cli.by_page"
         ]
     assert everything() == before
-    assert run(url, tmp_path, "drop").output == "dropped visits-cli.by_page\n"
+    assert run(url, tmp_path, "drop", "--yes").output == "dropped visits-cli.by_page\n"
     assert run(url, tmp_path, "drop", "--dry-run").output == "visits-cli.by_page: absent\n"
+
+
+def test_an_index_is_dropped_after_a_question(url: str, tmp_path: Path) -> None:
+    assert run(url, tmp_path, "build").exit_code == 0
+    for answer in ("n\n", ""):
+        refused = run(url, tmp_path, "drop", answer=answer)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert refused.stderr.startswith(
+            "visits-cli.by_page: readable\nwould drop visits-cli.by_page\nDrop this index, and its entries?"
+        )
+        assert run(url, tmp_path, "status", model=None).output == "visits-cli.by_page: readable\n"
+    assert run(url, tmp_path, "drop", answer="y\n").stdout == "dropped visits-cli.by_page\n"
+    assert run(url, tmp_path, "drop", answer="").output == "nothing was left\n"  # there is nothing to ask for
 
 
 def test_a_build_shows_its_progress_on_a_terminal(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +265,7 @@ def test_rows_that_are_refused_are_an_exit_status(url: str, tmp_path: Path) -> N
 )
 def test_a_wrong_model_is_one_line(url: str, tmp_path: Path, model: str, message: str) -> None:
     result = run(url, tmp_path, "build", model=model)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert message in result.output
     assert re.fullmatch(r"Error: .* \((declaration-error|unknown-index)\)\n", result.output)
 
@@ -272,7 +286,7 @@ def test_an_error_in_the_code_of_a_model_is_one_line_with_its_place(
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "broken_models.py").write_text(code)
     result = CliRunner().invoke(main, ["diff", "broken_models:Model", "--store", "memory:"])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.output.startswith("Error: The module of the model cannot be imported: correct its code. ")
     assert result.output.count("\n") == 1
     assert reason in result.output
@@ -282,7 +296,7 @@ def test_a_model_of_another_table_is_refused(url: str, tmp_path: Path) -> None:
     result = CliRunner().invoke(
         main, ["index", "verify", "other", "by_page", "--store", url, "--model", f"models_{tmp_path.name}:Visit"]
     )
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "The model belongs to another table: name the model of this table" in result.output
 
 
@@ -312,7 +326,7 @@ def test_no_command_is_repeated_without_a_pause(url: str, tmp_path: Path, comman
 @pytest.mark.parametrize("arguments", [("status", "nothing-cli"), ("drop", "nothing-cli", "by_page")])
 def test_a_table_that_the_registry_does_not_know_is_an_error(url: str, arguments: tuple[str, ...]) -> None:
     result = CliRunner().invoke(main, ["index", *arguments, "--store", url])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "The registry does not know the table" in result.output
     assert "known=['visits-cli']" in result.output
 
@@ -320,7 +334,7 @@ def test_a_table_that_the_registry_does_not_know_is_an_error(url: str, arguments
 def test_an_index_that_the_registry_does_not_know_is_an_error(url: str, tmp_path: Path) -> None:
     assert run(url, tmp_path, "build").exit_code == 0
     result = CliRunner().invoke(main, ["index", "drop", "visits-cli", "by_pag", "--store", url])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "The registry does not know the index" in result.output
     assert "known=['by_page']" in result.output
 
@@ -347,7 +361,7 @@ def test_a_live_index_whose_table_is_gone_is_an_error_of_each_command(url: str, 
         ("status", None), ("status", "Visit"), ("verify", "Visit"), ("repair", "Visit"), ("build", "Visit"),
     ):  # fmt: skip
         result = run(url, tmp_path, command, model=model)
-        assert result.exit_code == 1, (command, result.output)
+        assert result.exit_code == 2, (command, result.output)
         assert ("hbmodel index drop TABLE INDEX" in result.output) == (lost != "primary"), (command, result.output)
         assert "Traceback" not in result.output
     if lost == "primary":
@@ -404,7 +418,7 @@ def test_a_command_is_repeated(url: str, tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_module_instead_of_a_model_is_refused_with_its_models(url: str, tmp_path: Path) -> None:
     module = models(tmp_path).Visit.__module__
     result = CliRunner().invoke(main, ["index", "verify", "visits-cli", "by_page", "--store", url, "--model", module])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "only a module: name one of its models as package.module:Class" in result.output
     assert f"'{module}:Visit'" in result.output
 
@@ -414,5 +428,5 @@ def test_a_name_that_is_no_model_is_refused_in_one_line(url: str, named: str) ->
     result = CliRunner().invoke(
         main, ["index", "verify", "visits-cli", "by_page", "--store", url, "--model", named, *TIMES]
     )
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "There is no such model" in result.output

@@ -80,6 +80,6 @@ def test_the_result_as_json(url: str) -> None:
 )
 def test_what_cannot_be_read_is_one_line(url: str, table: str, message: str) -> None:
     result = run(url, table)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert message in result.output
     assert len(result.output.splitlines()) == 1

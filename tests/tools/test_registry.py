@@ -60,6 +60,14 @@ def test_a_gateway_that_cannot_be_reached_is_named() -> None:
     assert f"gateway='{address}'" in result.stderr
 
 
+def test_a_table_to_forget_can_be_looked_at_first(url: str) -> None:
+    planned = run(url, "forget", "left-cli", "--dry-run", "--yes")
+    assert (planned.exit_code, planned.stdout) == (0, "would forget left-cli: model c, index by_body\n")
+    found = json.loads(run(url, "forget", "left-cli", "--dry-run", "--json").stdout)
+    assert (found["dry_run"], found["models"]) == (True, ["c"])
+    assert tables(url) == {"kept-cli": True, "left-cli": False}
+
+
 def test_the_tables_that_the_registry_knows_are_listed(url: str) -> None:
     assert run(url, "list").stdout.splitlines() == [
         "table     exists  models",
@@ -112,12 +120,12 @@ def test_it_does_not_ask_if_told_so(url: str) -> None:
 @pytest.mark.parametrize("yes", [(), ("--yes",)])
 def test_what_it_refuses_is_one_line_and_nothing_is_asked(url: str, yes: tuple[str, ...]) -> None:
     result = run(url, "forget", "kept-cli", *yes)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "--existing in the command line" in result.output
     assert "(table-exists)" in result.output
     assert "[y/N]" not in result.output
     result = run(url, "forget", "nothing-cli", *yes)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "`hbmodel registry list` lists those that it knows" in result.output
     assert tables(url) == {"kept-cli": True, "left-cli": False}
 
@@ -144,7 +152,7 @@ def test_a_damaged_entry_is_forgotten_and_its_table_used_again(tmp_path: Path, l
             store.delete_table("hbmodel")
     if lost == "entry":
         refused = run(url, "forget", "left-cli", "--yes")
-        assert refused.exit_code == 1
+        assert refused.exit_code == 2
         assert "`hbmodel registry forget TABLE --existing`" in refused.output
         forgotten = run(url, "forget", "left-cli", "--existing", "--yes")
         assert forgotten.exit_code == 0, forgotten.output
@@ -167,7 +175,7 @@ def test_an_entry_without_a_layout_is_an_error_of_the_status(url: str) -> None:
     with hb.connect(url) as store:
         store.delete("hbmodel", [Delete(b"left-cli\0c", columns=[b"m:layout"])])
     result = CliRunner().invoke(main, ["index", "status", "left-cli", "--store", url])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "The registry entry of the table cannot be read" in result.output
 
 

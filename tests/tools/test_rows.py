@@ -96,9 +96,9 @@ def lines(url: str, *arguments: str) -> list[Any]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def refused(url: str, *arguments: str) -> str:
+def refused(url: str, *arguments: str, status: int = 2) -> str:
     result = run(url, *arguments)
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == status, result.output
     assert result.output.count("\n") == 1
     return result.output
 
@@ -309,14 +309,16 @@ def test_mistakes_are_one_line(url: str) -> None:
     assert "does not know the table" in unknown
     assert "known=['cli_actions', 'cli_hits', 'cli_metrics.ids'," in unknown
     assert "every field" in refused(url, "row", "get", "cli_actions", "user=1")
-    assert "There is no object with this key" in refused(url, "row", "get", "cli_pets", "nobody")
-    assert "no object" in refused(url, "row", "get", "cli_actions", "user=0", "at=2026-03-01T00:00:00Z")  # deleted
+    assert "There is no object with this key" in refused(url, "row", "get", "cli_pets", "nobody", status=1)
+    assert "no object" in refused(
+        url, "row", "get", "cli_actions", "user=0", "at=2026-03-01T00:00:00Z", status=1
+    )  # deleted
     assert "one pasted key" in refused(url, "row", "get", "cli_pets", "ann", "bob")
     for table, text in (("cli_actions", "usr=1"), ("cli_actions", "name=x"), ("cli_pets", "ower=ann")):
-        told = refused(url, "row", "get", table, text)
+        told = refused(url, "row", "get", table, text, status=1 if table == "cli_pets" else 2)
         assert "neither the key of an object nor the value of a key field" in told
         assert f"found='{text}'" in told
-    assert "no object with this key" in refused(url, "row", "get", "cli_pets", "ower=ann", "--as", "shell")
+    assert "no object with this key" in refused(url, "row", "get", "cli_pets", "ower=ann", "--as", "shell", status=1)
     assert "The table has a row for each object" in refused(url, "key", "decode", "cli_actions", "00", "00")
 
 
@@ -339,7 +341,7 @@ def test_a_full_disk_under_the_output_is_one_line(file: str, arguments: tuple[st
         command = [sys.executable, "-m", "hbmodel", *arguments]
         environment = {**os.environ, "HBMODEL_URL": file}
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False)
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert result.stderr.startswith("Error: The system refused to read or write: ")
     assert result.stderr.count("\n") == 1
 

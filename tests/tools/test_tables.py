@@ -122,7 +122,7 @@ def test_one_model_is_created(url: str) -> None:
 )
 def test_what_is_no_model_is_refused(url: str, named: str, message: str) -> None:
     result = run(url, "create", named)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert message in result.output
     assert len(result.output.splitlines()) == 1
 
@@ -148,7 +148,7 @@ def test_changes_are_shown_before_they_are_made(url: str) -> None:
 def test_what_will_be_refused_is_not_asked_for(url: str) -> None:
     run(url, "create", "cli_models:File")
     refused = run(url, "alter", "cli_lossy", answer="y\n")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "- cli_files: family d ttl: 3600 s -> 60 s" in refused.output
     assert "--lossy in the command line" in refused.output
     assert "Apply" not in refused.output
@@ -179,7 +179,7 @@ def test_differences_are_logged_again_after_a_command(url: str, caplog: pytest.L
 def test_splits_that_do_not_exist_are_no_model(url: str) -> None:
     for named in ("cli_models:NO_SPLITS", "no_such_module:SPLITS"):
         result = run(url, "create", "cli_models", "--splits", named)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "name a split strategy, or a dictionary of strategies, as package.module:name" in result.output
         assert f"splits='{named}'" in result.output
 
@@ -204,7 +204,7 @@ def test_a_migration_takes_splits(url: str) -> None:
 def test_changes_that_lose_data_need_an_option(url: str) -> None:
     run(url, "create", "cli_models:File")
     refused = run(url, "alter", "cli_lossy", "--yes")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "ttl" in refused.output
     result = run(url, "alter", "cli_lossy", "--yes", "--lossy", "--json")
     assert result.exit_code == 0, result.output
@@ -237,10 +237,49 @@ def test_tables_are_dropped_after_a_question(url: str) -> None:
     assert run(url, "drop", "cli_models:Visit", "--yes").output == "no table was left\n"
 
 
+def test_changes_can_be_planned(url: str) -> None:
+    run(url, "create", "cli_models:File")
+    planned = run(url, "alter", "cli_changed", "--dry-run", "--yes")
+    assert planned.exit_code == 0, planned.output
+    assert planned.stdout == run(url, "diff", "cli_changed").stdout
+    found = json.loads(run(url, "alter", "cli_changed", "--dry-run", "--json").stdout)
+    assert (found["dry_run"], found["left"]) == (True, [])
+    assert {each["kind"] for each in found["would_apply"]} == {"option", "column", "index"}
+    refused = run(url, "alter", "cli_lossy", "--dry-run")
+    assert (refused.exit_code, "--lossy in the command line" in refused.stderr) == (2, True)
+    with hb.connect(url) as store:
+        assert [family.ttl for family in store.families("cli_files")] == [3600]
+    run(url, "alter", "cli_changed", "--yes")
+    assert run(url, "alter", "cli_changed", "--dry-run").stdout.startswith("= cli_files: index by_owner")
+    run(url, "create", "cli_models:EarlierVisit")
+    assert run(url, "alter", "cli_models:EarlierVisit", "--dry-run").stdout == "nothing to change\n"
+
+
+def test_drops_of_indexes_that_no_model_declares_can_be_planned(url: str) -> None:
+    run(url, "create", "cli_changed:File")
+    planned = run(url, "alter", "cli_models:File", "--lossy", "--drop", "--dry-run")
+    assert planned.exit_code == 0, planned.output
+    assert "would drop cli_files: index by_owner" in planned.stdout
+    assert tables(url) == ["cli_files", "cli_files.by_owner", "hbmodel"]
+
+
+def test_drops_can_be_planned(url: str) -> None:
+    run(url, "create", "cli_changed:File")
+    planned = run(url, "drop", "cli_changed", "--dry-run", "--yes")
+    assert (planned.exit_code, planned.stdout) == (0, "would drop cli_files\nwould drop cli_files.by_owner\n")
+    assert json.loads(run(url, "drop", "cli_changed", "--dry-run", "--json").stdout) == {
+        "dry_run": True,
+        "would_drop": ["cli_files", "cli_files.by_owner"],
+    }
+    assert tables(url) == ["cli_files", "cli_files.by_owner", "hbmodel"]
+    run(url, "drop", "cli_changed", "--yes")
+    assert run(url, "drop", "cli_changed", "--dry-run").stdout == "no table is left\n"
+
+
 def test_only_create_makes_a_file(tmp_path: Path) -> None:
     path = tmp_path / "typo.db"
     for command in ("alter", "drop"):
         result = run(f"embedded:{path}", command, "cli_models", "--yes")
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "Only `hbmodel create`" in result.output
     assert not path.exists()

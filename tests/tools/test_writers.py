@@ -62,7 +62,7 @@ def test_a_program_that_cannot_be_told_is_listed_too(url: str) -> None:
 
 def test_a_table_that_the_registry_does_not_know_is_an_error(url: str) -> None:
     result = run(url, "other")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "The registry does not know the table" in result.output
 
 
@@ -79,7 +79,7 @@ def test_a_program_that_was_killed_is_forgotten(url: str) -> None:
     put_line(url, 3 * 3_600_000)
     assert "line " + "61" * 16 in run(url, "cli_rolled").output
     refused = run(url, "cli_rolled", "--forget", "one:7")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "may still be carried out" in refused.output
     assert "reason='for another " in refused.output
     forgotten = run(url, "cli_rolled", "--forget", "one:7", "--longest-call", "10m", "--dead-for", "2h")
@@ -94,7 +94,7 @@ def test_a_program_that_was_killed_is_forgotten(url: str) -> None:
 def test_a_program_that_may_be_alive_is_forgotten_only_if_it_is_said_to_be_dead(url: str) -> None:
     put_line(url, 3_000_000)
     refused = run(url, "cli_rolled", "--forget", "one:7", "--longest-call", "10s")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "may still run" in refused.output
     forgotten = run(url, "cli_rolled", "--forget", "one:7", "--longest-call", "10s", "--dead-for", "40m")
     assert forgotten.exit_code == 0
@@ -102,7 +102,7 @@ def test_a_program_that_may_be_alive_is_forgotten_only_if_it_is_said_to_be_dead(
 
 def test_a_line_to_forget_must_be_there(url: str) -> None:
     refused = run(url, "cli_rolled", "--forget", "two:7")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "Name one line" in refused.output
     alone = run(url, "cli_rolled", "--dead-for", "1m")
     assert alone.exit_code == 2

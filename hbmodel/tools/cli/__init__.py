@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from hbmodel._version import __version__
-from hbmodel.errors import HbmodelError
+from hbmodel.errors import HbmodelError, RowNotFound
 from hbmodel.tools.cli.adopt import adopt
 from hbmodel.tools.cli.describe import describe
 from hbmodel.tools.cli.diff import diff
@@ -26,8 +26,17 @@ from hbmodel.tools.cli.tables import alter, create, drop
 from hbmodel.tools.cli.writers import writers as writers_command
 
 
+class Failed(click.ClickException):
+    """An error that kept a command from doing its work.
+
+    Its exit status differs from 1, with which a command says that it found something, as `diff` and `grep` do.
+    """
+
+    exit_code = 2
+
+
 class OneLineErrors(click.Group):
-    """A group whose commands report an error, of hbmodel or of the system, as one line, and end with exit status 1."""
+    """A group whose commands report an error, of hbmodel or of the system, as one line, and end with exit status 2."""
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
         """Parses the arguments; some options, such as --help, already print here and end the command."""
@@ -44,12 +53,14 @@ class OneLineErrors(click.Group):
 def _one_line_errors() -> Iterator[None]:
     try:
         yield
-    except HbmodelError as error:
+    except RowNotFound as error:  # the table was read, and this is the answer
         raise click.ClickException(one_line(error)) from error
+    except HbmodelError as error:
+        raise Failed(one_line(error)) from error
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise  # the reader has closed the pipe: click ends the program silently
-        raise click.ClickException(f"The system refused to read or write: {error}") from error
+        raise Failed(f"The system refused to read or write: {error}") from error
 
 
 @click.group(cls=OneLineErrors)

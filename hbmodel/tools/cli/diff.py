@@ -32,8 +32,8 @@ def diff(models: tuple[str, ...], url: str, sample: int, splits: str | None, reg
 
     Name single models, or a module to compare all of its models. Each line begins with what `hbmodel alter` would do:
     + create, ~ change, - change only with --lossy, = leave, ! refuse everything. The exit status is 0 if there is no
-    difference, 1 if there are some, and 2 if one of them is refused: then programs with these models cannot use the
-    tables.
+    difference, 1 if there are some, and 3 if one of them is refused: then programs with these models cannot use the
+    tables. It is 2 if the command failed.
     """
     declared, strategy = find_declared(models), find_splits(splits)
     with connect_existing(url) as store:
@@ -41,4 +41,4 @@ def diff(models: tuple[str, ...], url: str, sample: int, splits: str | None, reg
     for each in differences:
         click.echo(json.dumps(each.as_json) if as_json else str(each))
     if differences:
-        sys.exit(2 if any(each.effect == "refused" for each in differences) else 1)
+        sys.exit(3 if any(each.effect == "refused" for each in differences) else 1)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
+from attrs import evolve
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -23,10 +24,12 @@ from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report
 from hbmodel.tables.indexes.index_work import waiting
 from hbmodel.tables.registry.entry_shape import ENTRY
+from hbmodel.tables.registry.registration import ABSENT
 from hbmodel.tables.registry.registry_table import Registry, RegistryKey
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.finite import FiniteRange
 from hbmodel.tools.cli.arguments.named_model import load_model
+from hbmodel.tools.cli.arguments.store_options import dry_run_option, yes_option
 from hbmodel.tools.cli.arguments.table_options import known_keys
 from hbmodel.tools.cli.arguments.work_options import Command, common_options, seconds_of, speed_options, times_of
 from hbmodel.tools.cli.output.one_line import one_line
@@ -59,7 +62,6 @@ _every = click.option(
     metavar="TIME",
     help="Repeat, with this pause, until interrupted.",
 )
-_dry_run = click.option("--dry-run", is_flag=True, help="Only report what would be done.")
 
 
 @contextmanager
@@ -102,7 +104,7 @@ def _repeatedly(every: float | None, work: Callable[[], int]) -> int:
             if every is None:
                 raise
             click.echo(one_line(error), err=True)
-            status = 1
+            status = 2
         if every is None:
             return status
         time.sleep(every)
@@ -113,7 +115,7 @@ def _repeatedly(every: float | None, work: Callable[[], int]) -> int:
 @click.argument("name", metavar="INDEX")
 @_model()
 @speed_options
-@_dry_run
+@dry_run_option
 @common_options
 @click.pass_context
 def build(
@@ -207,7 +209,7 @@ def verify(
 @click.argument("name", metavar="INDEX")
 @_model()
 @speed_options
-@_dry_run
+@dry_run_option
 @_every
 @common_options
 @click.pass_context
@@ -253,7 +255,7 @@ def repair(
 @click.option(
     "--rows-per-second", type=FiniteRange(min=0, min_open=True), help="Largest number of rows to read per second."
 )
-@_dry_run
+@dry_run_option
 @_every
 @common_options
 @click.pass_context
@@ -347,7 +349,9 @@ def status(
             click.echo(str(report) if report.sampled else f"{report.table}.{report.index}: {report.shown_state}")
         for error in lost:
             click.echo(one_line(error), err=True)
-        return 0 if not lost and all(report.sound and report.drift <= threshold for report in reports) else 1
+        if lost:
+            return 2
+        return 0 if all(report.sound and report.drift <= threshold for report in reports) else 1
 
     ctx.exit(_repeatedly(every, once))
 
@@ -375,23 +379,33 @@ def _registered(store: Store, table: str, registry: str) -> tuple[list[IndexRepo
 @click.argument("table")
 @click.argument("name", metavar="INDEX")
 @_model(required=False)
-@_dry_run
+@dry_run_option
+@yes_option
 @common_options
 def drop(
-    table: str, name: str, named: str | None, url: str, registry: str, as_json: bool, dry_run: bool, **options: Any
-) -> None:
-    """Drop an index and its table, even if the model no longer declares it; waits until no session uses it."""
+    table: str, name: str, named: str | None, url: str, registry: str, as_json: bool, dry_run: bool, yes: bool,
+    **options: Any,
+) -> None:  # fmt: skip
+    """Drop an index and its table, even if the model no longer declares it; waits until no session uses it.
+
+    Shows the state of the index and the tables that would be dropped, and asks for confirmation; with --dry-run it
+    only shows them.
+    """
     times = times_of(options)
-    with connect_existing(url) as store, _shown(as_json) as progress:
+    with connect_existing(url) as store:
         catalog = Registry(store, registry)
         place = _place_of(catalog, table, name) if named is None else schema_of(load_model(named, table))
-        states = IndexStates(store, catalog, place, name, times.drain, waiting(progress))
+        states = IndexStates(store, catalog, place, name, times.drain, waiting(None))
+        state, tables = states.to_drop()
+        lines = [f"{table}.{name}: {state}", *(f"would drop {one}" for one in tables)]
         if dry_run:
-            state, tables = states.to_drop()
             result: dict[str, Any] = {"index": name, "dry_run": True, "state": state, "would_drop": tables}
-            lines = [f"{table}.{name}: {state}", *(f"would drop {one}" for one in tables)]
         else:
-            dropped = states.drop()
+            if not yes and (tables or state != ABSENT):
+                click.echo("\n".join(lines), err=True)
+                click.confirm("Drop this index, and its entries?", abort=True, err=True)
+            with _shown(as_json) as progress:
+                dropped = evolve(states, wait=waiting(progress)).drop()
             result, lines = {"index": name, "dry_run": False, "dropped": dropped}, [f"dropped {one}" for one in dropped]
     click.echo(json.dumps(result) if as_json else "\n".join(lines) or "nothing was left")
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from hbmodel.protocol.relocation.migration import CLOSED, MOVING, PREPARED
 from hbmodel.tables.migration.migrate import Migration
 from hbmodel.tables.migration.migrate import migrate as migration_of
 from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport, MigrationReport
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.named_model import find_splits, load_model
-from hbmodel.tools.cli.arguments.store_options import splits_option
+from hbmodel.tools.cli.arguments.store_options import splits_option, yes_option
 from hbmodel.tools.cli.arguments.work_options import Command, common_options, speed_options, times_of
 from hbmodel.tools.cli.output.waits import told_at_times, waiting_text
 
@@ -69,6 +71,24 @@ def _shown(as_json: bool) -> Iterator[MigrationProgressReport | None]:
         yield report
 
 
+class _Question(NamedTuple):
+    """What is asked before a step that cannot be undone.
+
+    Attributes:
+        text: the question.
+        phases: the phases in which the step would begin. In all others it has begun already, or is refused.
+    """
+
+    text: str
+    phases: Collection[str]
+
+
+_CUT_OVER = _Question(
+    "Make all programs use only the new table? The migration cannot be rolled back after that.", (MOVING, CLOSED)
+)
+_ROLL_BACK = _Question("Make all programs use only the old table, and drop the new one?", (PREPARED, MOVING, CLOSED))
+
+
 def _step(
     step: Callable[[Migration], MigrationReport],
     table: str,
@@ -80,23 +100,32 @@ def _step(
     rows_per_second: float | None,
     bytes_per_second: float | None,
     options: dict[str, Any],
+    question: _Question | None = None,
 ) -> MigrationReport:
-    with connect_existing(url) as store, _shown(as_json) as progress:
-        report = step(
-            migration_of(
-                store,
-                load_model(named, table),
-                offline=offline,
-                rows_per_second=rows_per_second,
-                bytes_per_second=bytes_per_second,
-                progress=progress,
-                times=times_of(options),
-                registry=registry,
-            )
+    with connect_existing(url) as store:
+        migration = partial(
+            migration_of,
+            store,
+            load_model(named, table),
+            offline=offline,
+            rows_per_second=rows_per_second,
+            bytes_per_second=bytes_per_second,
+            times=times_of(options),
+            registry=registry,
         )
+        if question is not None:
+            _ask(migration().status(), question)
+        with _shown(as_json) as progress:
+            report = step(migration(progress=progress))
     if as_json:
         click.echo(json.dumps(report.as_json))
     return report
+
+
+def _ask(report: MigrationReport, question: _Question) -> None:
+    if report.phase in question.phases:
+        click.echo(str(report), err=True)
+        click.confirm(question.text, abort=True, err=True)
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
@@ -144,20 +173,26 @@ def verify(ctx: click.Context, /, **given: Any) -> None:
 
 
 @migrate.command()
+@yes_option
 @_options
-def cutover(**given: Any) -> None:
-    """Check every row once more, and make programs use TABLE only."""
-    report = _step(Migration.cut_over, **_arguments(given))
+def cutover(yes: bool, **given: Any) -> None:
+    """Check every row once more, and make programs use TABLE only.
+
+    Shows the progress of the migration, and asks for confirmation.
+    """
+    report = _step(Migration.cut_over, **_arguments(given), question=None if yes else _CUT_OVER)
     if not given["as_json"]:
         click.echo(str(report))
 
 
 @migrate.command()
+@yes_option
 @_options
-def rollback(**given: Any) -> None:
-    """Copy back the rows that only TABLE contains, and make programs use the old table only; possible before the
-    cutover.
+def rollback(yes: bool, **given: Any) -> None:
+    """Make programs use the old table only, and drop TABLE; possible before the cutover.
+
+    Rows that only TABLE contains are copied back first. Shows the progress of the migration, and asks for confirmation.
     """
-    report = _step(Migration.roll_back, **_arguments(given))
+    report = _step(Migration.roll_back, **_arguments(given), question=None if yes else _ROLL_BACK)
     if not given["as_json"]:
         click.echo(str(report))

@@ -10,7 +10,7 @@ from hbmodel.tables.forgotten import forget as forget_table
 from hbmodel.tables.forgotten import known
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
-from hbmodel.tools.cli.arguments.store_options import store_options
+from hbmodel.tools.cli.arguments.store_options import dry_run_option, store_options, yes_option
 from hbmodel.tools.cli.output.printing import print_table
 
 
@@ -55,16 +55,21 @@ def list_(url: str, registry: str, as_json: bool) -> None:
 @registry.command()
 @click.argument("table")
 @click.option("--existing", is_flag=True, help="Forget it although it, or an index table, exists; tables remain.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@dry_run_option
+@yes_option
 @store_options
-def forget(table: str, existing: bool, yes: bool, url: str, registry: str, as_json: bool) -> None:
+def forget(table: str, existing: bool, dry_run: bool, yes: bool, url: str, registry: str, as_json: bool) -> None:
     """Remove everything that the registry knows about a table that another program dropped.
 
-    Shows what would be removed, and asks for confirmation.
+    Shows what would be removed, and asks for confirmation; with --dry-run it only shows it.
     """
     with connect_existing(url) as store:
-        if not yes:
+        if dry_run or not yes:
             found, _ = known(store, table, existing=existing, registry=registry)
+            if dry_run:
+                plan = json.dumps({**found.as_json, "dry_run": True})
+                click.echo(plan if as_json else "\n".join([f"would forget {found.contents}", *found.notes]))
+                return
             for line in (found.contents, *found.notes):
                 click.echo(line, err=True)
             click.confirm("Remove this from the registry?", abort=True, err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,12 +19,11 @@ from hbmodel.tables.creation.create import TableOutcome, create_tables
 from hbmodel.tables.creation.drop import drop_tables, tables_to_drop
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.named_model import find_declared, find_splits
-from hbmodel.tools.cli.arguments.store_options import splits_option, store_options
+from hbmodel.tools.cli.arguments.store_options import dry_run_option, splits_option, store_options, yes_option
 from hbmodel.tools.cli.arguments.work_options import common_options, times_of
 from hbmodel.tools.cli.output.waits import told_at_times
 
 _models = click.argument("models", nargs=-1, required=True, metavar="MODULE[:CLASS]...")
-_yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 @contextmanager
@@ -79,13 +78,15 @@ def _outcome_as_json(outcome: TableOutcome) -> dict[str, Any]:
 @splits_option
 @click.option("--lossy", is_flag=True, help="Also apply changes that lose data: a shorter TTL, fewer versions.")
 @click.option("--drop", is_flag=True, help="Also drop the indexes that the models do not declare.")
-@_yes
+@dry_run_option
+@yes_option
 @common_options
 def alter(
     models: tuple[str, ...],
     splits: str | None,
     lossy: bool,
     drop: bool,
+    dry_run: bool,
     yes: bool,
     url: str,
     registry: str,
@@ -95,12 +96,18 @@ def alter(
     """Change the live tables to what the models declare, if the changes are safe.
 
     Name single models, or a module for all its models. The command shows the differences, as `hbmodel diff` does, and
-    asks for confirmation. New indexes on existing rows are built by `hbmodel index build`.
+    asks for confirmation; with --dry-run it only shows them. New indexes on existing rows are built by `hbmodel index
+    build`.
     """
     declared, strategy = find_declared(models), find_splits(splits)
     with _printing_differences(), connect_existing(url) as store:
-        differences = Diff(()) if yes else diff(store, *declared, splits=strategy, registry=registry)
-        if any(each.effect != "left" or (drop and each.undeclared) for each in differences):
+        asked = dry_run or not yes
+        differences = diff(store, *declared, splits=strategy, registry=registry) if asked else Diff(())
+        changes = [each for each in differences if each.effect != "left" or (drop and each.undeclared)]
+        if dry_run:
+            _print_plan(differences, changes, lossy, as_json)
+            return
+        if changes:
             for each in differences:
                 click.echo(str(each), err=True)
             check_changes(differences, lossy)
@@ -126,21 +133,41 @@ def alter(
         click.echo(str(alteration) or "nothing to change")
 
 
+def _print_plan(differences: Diff, changes: Collection[Difference], lossy: bool, as_json: bool) -> None:
+    """Prints what `alter` would do; raises `SchemaMismatch` if it would be refused."""
+    if not as_json:
+        lines = [*map(str, differences), *(f"would drop {one.table}: {one.what}" for one in changes if one.undeclared)]
+        click.echo("\n".join(lines) or "nothing to change")
+    check_changes(differences, lossy)
+    if as_json:
+        left = [each.as_json for each in differences if each not in changes]
+        plan = {"dry_run": True, "would_apply": [each.as_json for each in changes], "left": left}
+        click.echo(json.dumps(plan))
+
+
 @click.command()
 @_models
-@_yes
+@dry_run_option
+@yes_option
 @store_options
-def drop(models: tuple[str, ...], yes: bool, url: str, registry: str, as_json: bool) -> None:
+def drop(models: tuple[str, ...], dry_run: bool, yes: bool, url: str, registry: str, as_json: bool) -> None:
     """Drop the tables of models with all their rows and index tables, and forget the models.
 
     Name single models, or a module for all its models. The command shows which tables would be dropped, and asks for
-    confirmation. The tables of external models remain, and so do those of dictionaries that are not named.
+    confirmation; with --dry-run it only shows them. The tables of external models remain, and so do those of
+    dictionaries that are not named.
     """
     declared = find_declared(models, sequences=False)
     with connect_existing(url) as store:
-        if not yes:
-            for table in tables_to_drop(store, *declared, registry=registry):
-                click.echo(f"would drop {table}", err=True)
+        if dry_run or not yes:
+            planned = tables_to_drop(store, *declared, registry=registry)
+            lines = [f"would drop {table}" for table in planned]
+            if dry_run:
+                plan = json.dumps({"dry_run": True, "would_drop": planned})
+                click.echo(plan if as_json else "\n".join(lines) or "no table is left")
+                return
+            for line in lines:
+                click.echo(line, err=True)
             click.confirm("Drop these tables, with all their rows?", abort=True, err=True)
         dropped = drop_tables(store, *declared, registry=registry)
     lines = [f"dropped {each}" for each in dropped] or ["no table was left"]
