@@ -130,7 +130,7 @@ def test_a_status_tells_a_drop_that_was_killed_from_a_build(url: str, tmp_path: 
         dropping = "visits-cli.by_page: write-only, being dropped"
         assert shown("0") == [dropping] * 2
         assert shown("5") == [dropping, f"{dropping}, sound"]
-        assert json.loads(run(url, tmp_path, "status", "--json", model=None).stdout)[0]["dropping"] is True
+        assert json.loads(run(url, tmp_path, "status", "--json", model=None).stdout)["dropping"] is True
         states.leave()
         assert shown("0") == ["visits-cli.by_page: absent, being dropped"] * 2
     assert run(url, tmp_path, "drop").exit_code == 0
@@ -146,7 +146,7 @@ def test_a_status_exits_by_the_share_of_stale_entries(url: str, tmp_path: Path) 
         (orphan,) = KeyMapper(schema).entries(schema.indexes["by_page"], {"name": "never", "page": "p0"}, row)
         long_ago = Registry(store).server_time() - 60_000  # its writer was killed before it put the row
         store.put("visits-cli.by_page", [Put(orphan, {b"d:_v": b"\x01" + bytes(8)}, long_ago)])
-    [found] = json.loads(run(url, tmp_path, "status", "--json").stdout)
+    found = json.loads(run(url, tmp_path, "status", "--json").stdout)
     assert (found["stale"], found["missing"], found["sound"], found["entries"]) == (1, 0, True, 31)
     assert found["drift"] == 1 / 61
     for threshold, status in (("1", 0), ("0.05", 0), (f"{1 / 61}", 0), ("0.016", 1), ("0", 1)):
@@ -172,7 +172,7 @@ def test_a_status_counts_entries_that_are_not_verified(url: str, tmp_path: Path)
     time.sleep(1.1)
     found = run(url, tmp_path, "status", "--json", "--threshold", "0", model="Seen")
     assert found.exit_code == 0, found.output
-    [report] = json.loads(found.stdout)
+    report = json.loads(found.stdout)
     assert (report["unverified"], report["stale"], report["bare"], report["drift"]) == (2, 0, 0, 0.0)
     assert "unverified 2" in run(url, tmp_path, "status", model="Seen").output
 
@@ -203,6 +203,33 @@ def test_a_drop_can_be_planned(url: str, tmp_path: Path) -> None:
     assert everything() == before
     assert run(url, tmp_path, "drop", "--yes").output == "dropped visits-cli.by_page\n"
     assert run(url, tmp_path, "drop", "--dry-run").output == "visits-cli.by_page: absent\n"
+
+
+def test_an_index_that_is_built_already_is_said_to_be_so(url: str, tmp_path: Path) -> None:
+    assert json.loads(run(url, tmp_path, "build", "--json").stdout)["already"] is False
+    again = run(url, tmp_path, "build")
+    assert (again.exit_code, again.output) == (0, "visits-cli.by_page: readable, built already\n")
+    assert json.loads(run(url, tmp_path, "build", "--json").stdout)["already"] is True
+
+
+def test_all_indexes_of_a_module_are_built_that_are_not_yet(url: str, tmp_path: Path) -> None:
+    module = f"models_{tmp_path.name}"
+
+    def build(*arguments: str) -> Result:
+        return CliRunner().invoke(main, ["index", "build", *arguments, "--store", url, *TIMES])
+
+    with hb.connect(url) as store:
+        hb.create_tables(store, models(tmp_path).Seen)
+    planned = build(f"{module}:Visit", "--dry-run")
+    assert (planned.exit_code, planned.stdout.splitlines()[0]) == (0, "visits-cli.by_page: absent")
+    built = build(module)
+    assert built.exit_code == 0, built.output
+    assert [line for line in built.stdout.splitlines() if not line.startswith(" ")] == ["visits-cli.by_page: readable"]
+    for arguments in ((module,), (f"{module}:Visit",), ("visits-cli", "--model", f"{module}:Visit")):
+        assert build(*arguments).output == "nothing to build\n"
+        assert build(*arguments, "--json").output == ""
+    wrong = build(module, "by_page")
+    assert (wrong.exit_code, "An INDEX needs the --model" in wrong.output) == (2, True)
 
 
 def test_an_index_is_dropped_after_a_question(url: str, tmp_path: Path) -> None:

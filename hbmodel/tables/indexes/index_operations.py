@@ -95,7 +95,7 @@ def build_index(
         return work.dry_build(throttle, batch_size)
     total = Counts()
     missing = 0
-    first = True
+    first, already = True, False
     while True:
         registration = work.states.until_building(splits)
         state = work.states.state(registration)
@@ -103,11 +103,11 @@ def build_index(
         sweeps = work.sweeps(state.table, registration.rows, throttle, batch_size, claim_life)
         if first:
             sweeps.begin_again()
-            first = False
+            first, already = False, state.state == READABLE
         if state.state == READABLE:
             check_readable(store, work.schema.table, work.index.name, state.table, work.schema.family)
             sweeps.forget()  # this also deletes what a killed program has left
-            return work.built(READABLE, total, missing)
+            return evolve(work.built(READABLE, total, missing), already=already)
         if state.state == BUILDING:
             with naming_lost_tables(work.schema.table, work.index.name, state.table):
                 total = sweeps.build()

@@ -25,6 +25,7 @@ class IndexBuild:
         samples: some of the refused rows, as (row key in hex, reason).
         duplicates: rows whose value in a unique index is held by another row.
         duplicated: some of these, as (value, row key in hex, row key of the other row in hex).
+        already: whether the index was readable before the call, so that nothing was left to build.
     """
 
     table: str
@@ -38,6 +39,7 @@ class IndexBuild:
     samples: Sequence[Sequence[str]] = ()
     duplicates: int = 0
     duplicated: Sequence[Sequence[str]] = ()
+    already: bool = False
 
     @property
     def readable(self) -> bool:
@@ -51,6 +53,8 @@ class IndexBuild:
         return {**asdict(self), "samples": samples, "duplicated": duplicated}
 
     def __str__(self) -> str:
+        if self.already:
+            return f"{self.table}.{self.index}: {self.state}, built already"
         lines = [
             f"{self.table}.{self.index}: {self.state}",
             f"  rows {self.rows}, entries {self.entries}, adopted {self.adopted}",

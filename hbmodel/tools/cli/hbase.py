@@ -146,7 +146,7 @@ def status(ctx: click.Context, directory: Path | None, as_json: bool) -> None:
     running = localhbase.status(directory)
     if as_json:
         stopped = {"state": "stopped", "directory": str(localhbase.resolved(directory))}
-        click.echo(json.dumps(running.as_json() if running else stopped, indent=2))
+        click.echo(json.dumps(running.as_json() if running else stopped))
     elif running:
         _show(running)
     else:

@@ -24,11 +24,11 @@ from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report
 from hbmodel.tables.indexes.index_work import waiting
 from hbmodel.tables.registry.entry_shape import ENTRY
-from hbmodel.tables.registry.registration import ABSENT
+from hbmodel.tables.registry.registration import ABSENT, READABLE
 from hbmodel.tables.registry.registry_table import Registry, RegistryKey
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.finite import FiniteRange
-from hbmodel.tools.cli.arguments.named_model import load_model
+from hbmodel.tools.cli.arguments.named_model import find_declared, load_model
 from hbmodel.tools.cli.arguments.store_options import dry_run_option, yes_option
 from hbmodel.tools.cli.arguments.table_options import known_keys
 from hbmodel.tools.cli.arguments.work_options import Command, common_options, seconds_of, speed_options, times_of
@@ -111,36 +111,63 @@ def _repeatedly(every: float | None, work: Callable[[], int]) -> int:
 
 
 @index.command()
-@click.argument("table")
-@click.argument("name", metavar="INDEX")
-@_model()
+@click.argument("table", metavar="TABLE|MODULE[:CLASS]")
+@click.argument("name", metavar="[INDEX]", required=False)
+@_model(required=False)
 @speed_options
 @dry_run_option
 @common_options
 @click.pass_context
 def build(
-    ctx: click.Context, /, table: str, name: str, named: str, url: str, registry: str, as_json: bool, dry_run: bool,
-    rows_per_second: float | None, bytes_per_second: float | None, **options: Any,
+    ctx: click.Context, /, table: str, name: str | None, named: str | None, url: str, registry: str, as_json: bool,
+    dry_run: bool, rows_per_second: float | None, bytes_per_second: float | None, **options: Any,
 ) -> None:  # fmt: skip
     """Build an index on a table with rows and make it readable; several processes can run this together and share the
     work.
 
-    Exit status 1 if rows were refused or share a value, so that the index is still unreadable.
+    Name the table, the index and its --model. Without an INDEX, all indexes of the model are built that are not
+    readable yet, one after another. So are those of all models of a module, or of a single one, if it is named instead
+    of the table: `hbmodel index build app.models`. Exit status 1 if rows were refused or share a value, so that an
+    index is still unreadable.
     """
-    with connect_existing(url) as store, _shown(as_json) as progress:
-        built: IndexBuild = build_index(
-            store,
-            load_model(named, table),
-            name,
-            rows_per_second=rows_per_second,
-            bytes_per_second=bytes_per_second,
-            dry_run=dry_run,
-            progress=progress,
-            times=times_of(options),
-            registry=registry,
-        )
-    _print(built, as_json)
-    ctx.exit(1 if built.refused or built.duplicates else 0)
+    if named is None and name is not None:
+        raise click.UsageError("An INDEX needs the --model that declares it.")
+    models = find_declared([table], sequences=False) if named is None else [load_model(named, table)]
+    found: list[IndexBuild] = []
+    with connect_existing(url) as store:
+        wanted = [
+            (model, each)
+            for model in models
+            if isinstance(model, type)
+            for each in _to_build(store, model, name, registry)
+        ]
+        for model, each in wanted:
+            with _shown(as_json) as progress:
+                built = build_index(
+                    store,
+                    model,
+                    each,
+                    rows_per_second=rows_per_second,
+                    bytes_per_second=bytes_per_second,
+                    dry_run=dry_run,
+                    progress=progress,
+                    times=times_of(options),
+                    registry=registry,
+                )
+            _print(built, as_json)
+            found.append(built)
+    if not found and not as_json:
+        click.echo("nothing to build")
+    ctx.exit(1 if any(built.refused or built.duplicates for built in found) else 0)
+
+
+def _to_build(store: Store, model: type[Any], name: str | None, registry: str) -> list[str]:
+    """The indexes of a model to build: the named one, or all declared ones that are not readable yet."""
+    if name is not None:
+        return [name]
+    declared = schema_of(model).indexes
+    reports = index_status(store, model, sample=0, registry=registry) if declared else []
+    return [report.index for report in reports if report.index in declared and report.state != READABLE]
 
 
 def _checked(
@@ -343,10 +370,9 @@ def status(
                 reports = index_status(
                     store, load_model(named, table), sample=sample, times=times_of(options), registry=registry
                 )
-        if as_json:
-            click.echo(json.dumps([report.as_json for report in reports]))
-        for report in () if as_json else reports:
-            click.echo(str(report) if report.sampled else f"{report.table}.{report.index}: {report.shown_state}")
+        for report in reports:
+            text = str(report) if report.sampled else f"{report.table}.{report.index}: {report.shown_state}"
+            click.echo(json.dumps(report.as_json) if as_json else text)
         for error in lost:
             click.echo(one_line(error), err=True)
         if lost:
