@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Family, Put
+from hbmodel.store.embedded import EmbeddedStore
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
 from tests.support.random_queries import models, stored_objects
@@ -154,6 +155,58 @@ def test_no_model_is_created_when_another_does_not_fit(store: hb.Store) -> None:
     with pytest.raises(hb.errors.FamilyNotFound):
         hb.create_tables(store, Action, registry="other")
     assert store.tables() == ["actions", "hbmodel", "words"]
+
+
+def test_a_table_that_another_registry_knows_is_not_registered_again(store: hb.Store) -> None:
+    hb.create_tables(store, Word, registry="shop")
+    with pytest.raises(hb.SchemaMismatch, match="registered in another registry") as caught:
+        hb.create_tables(store, Word, registry="shpo")
+    assert (caught.value.table, caught.value.registry, caught.value.other) == ("words", "shpo", "shop")
+    assert store.tables() == ["shop", "words"]
+    hb.create_tables(store, Action)  # a registry of its own, for other tables
+    hb.create_tables(store, Word, registry="shop")
+    hb.tables.forget(store, "words", existing=True, registry="shop")
+    hb.create_tables(store, Word, registry="shop2")  # the advice of the error
+    assert {"shop2", "hbmodel"} < set(store.tables())
+
+
+def test_the_usual_registry_is_asked_also_if_the_named_one_exists(store: hb.Store) -> None:
+    hb.create_tables(store, Word)
+    hb.create_tables(store, Action, registry="other")
+    with pytest.raises(hb.SchemaMismatch) as caught:
+        hb.create_tables(store, Word, registry="other")
+    assert caught.value.other == "hbmodel"
+
+
+def test_other_registries_are_looked_for_only_if_a_table_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    families = EmbeddedStore.families
+
+    def counted(store: EmbeddedStore, table: str) -> list[Family]:
+        calls.append(table)
+        return families(store, table)
+
+    def asked() -> set[str]:
+        found = set(calls) - {"words"}
+        calls.clear()
+        return found
+
+    monkeypatch.setattr(EmbeddedStore, "families", counted)
+    with hb.connect("memory:") as store:
+        tables = {f"table{number}" for number in range(20)}
+        for table in tables:
+            store.create_table(table, [Family(b"m")])
+        hb.create_tables(store, Word)
+        hb.create_tables(store, Word)
+        assert asked() == set()
+        with pytest.raises(hb.SchemaMismatch):
+            hb.create_tables(store, Word, registry="other")
+        assert asked() == {"hbmodel"}
+        hb.tables.forget(store, "words", existing=True)
+        hb.create_tables(store, Word, registry="other")
+        assert asked() == {"hbmodel", *tables}
+        hb.create_tables(store, Word, registry="other")
+        assert asked() == set()
 
 
 def test_an_index_on_rows_that_are_there_must_be_built_first(store: hb.Store) -> None:

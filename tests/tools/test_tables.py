@@ -263,6 +263,15 @@ def test_drops_of_indexes_that_no_model_declares_can_be_planned(url: str) -> Non
     assert tables(url) == ["cli_files", "cli_files.by_owner", "hbmodel"]
 
 
+def test_a_mistyped_registry_is_not_created(url: str) -> None:
+    run(url, "create", "cli_models:File")
+    result = run(url, "create", "cli_models:File", "--registry", "typo")
+    assert result.exit_code == 2
+    assert "The table is registered in another registry" in result.output
+    assert "other='hbmodel'" in result.output
+    assert tables(url) == ["cli_files", "hbmodel"]
+
+
 def test_drops_can_be_planned(url: str) -> None:
     run(url, "create", "cli_changed:File")
     planned = run(url, "drop", "cli_changed", "--dry-run", "--yes")

@@ -35,6 +35,7 @@ from hbmodel.tables.creation.existing_tables import (
     missing_namespaces,
     namespace_of,
     needs_creation,
+    other_registry,
     registrations,
     unregistered_index,
 )
@@ -146,10 +147,10 @@ def create_tables(
     Raises:
         TableNotFound: the table of an external model, or OpenTSDB's table of ids, does not exist; nothing was created.
         SchemaMismatch: a live table does not have the layout of its model; a live index has lost its table or its
-            registry entry; two models share a table, a family or an index name that they must not share; an existing
-            table has the name of an index table (`<table>.<index>`), but is not one; rows of a table that is not
-            registered yet contradict its external model, see `hb.tables.adopt`; or ids of OpenTSDB do not have the
-            declared width.
+            registry entry; another registry knows a table that this one does not know; two models share a table, a
+            family or an index name that they must not share; an existing table has the name of an index table
+            (`<table>.<index>`), but is not one; rows of a table that is not registered yet contradict its external
+            model, see `hb.tables.adopt`; or ids of OpenTSDB do not have the declared width.
         FamilyNotFound: a live table lacks a column family of its model; `alter` adds it.
         CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has
             the lines for HBase's own shell.
@@ -265,7 +266,7 @@ class Plan:
                     check_rows(schema, entry)
                     check_layout(schema, entry)
             else:
-                _check_unregistered(schema, existing, catalog)
+                _check_unregistered(store, schema, existing, catalog)
         check_index_tables(store, catalog, planned, existing)
         for schema in entries:
             # Without this check, the registration would refuse the model only after its index tables were created.
@@ -354,7 +355,7 @@ def _check_external(new: Sequence[DeclaredTable], existing: Collection[str]) -> 
             )
 
 
-def _check_unregistered(schema: TableSchema, existing: Collection[str], catalog: Registry) -> None:
+def _check_unregistered(store: Store, schema: TableSchema, existing: Collection[str], catalog: Registry) -> None:
     unregistered = unregistered_index(schema, existing, catalog)
     if unregistered is not None:
         raise SchemaMismatch(
@@ -364,6 +365,16 @@ def _check_unregistered(schema: TableSchema, existing: Collection[str], catalog:
             table=schema.table,
             index=unregistered.name,
             registry=catalog.table,
+        )
+    other = other_registry(store, schema, existing, catalog)
+    if other is not None:
+        raise SchemaMismatch(
+            "The table is registered in another registry, and programs with two registries would damage each other's "
+            "rows: name that registry. If no program uses it any more, `hbmodel registry forget TABLE --existing` "
+            "with its --registry removes the table from it.",
+            table=schema.table,
+            registry=catalog.table,
+            other=other,
         )
 
 

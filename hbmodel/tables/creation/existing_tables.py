@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from attrs import evolve
 
-from hbmodel.errors import CapabilityError
+from hbmodel.errors import CapabilityError, StoreClosed, StoreError, StoreUnavailable
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.port import Store
 from hbmodel.tables.creation.declared import DeclaredTable
 from hbmodel.tables.registry.registered_fields import state_of_index
 from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
-from hbmodel.tables.registry.registry_table import Registry
+from hbmodel.tables.registry.registry_table import FAMILY, REGISTRY_TABLE, Registry
 
 
 def namespace_of(table: str) -> str:
@@ -85,3 +85,31 @@ def unregistered_index(schema: TableSchema, existing: Collection[str], catalog: 
         (index for index in schema.indexes.values() if index.table in existing and catalog.owner(index.table) is None),
         None,
     )
+
+
+def other_registry(store: Store, schema: TableSchema, existing: Collection[str], catalog: Registry) -> str | None:
+    """The name of another registry that knows the table of a model. Called only if this registry does not know it.
+
+    If this registry does not exist yet, its name may be mistyped. Then each table of the store is looked at, in a call
+    each. This happens once for a registry, and only if the model's table exists. If this registry exists, only tables
+    are looked at that have the usual name of a registry.
+    """
+    if schema.table not in existing or schema.external:  # several registries may describe a table of other programs
+        return None
+    usual = sorted(name for name in existing if name.rpartition(":")[2] == REGISTRY_TABLE)
+    others = [] if catalog.table in existing else sorted(set(existing).difference(usual))
+    for name in (*usual, *others):
+        if name not in {catalog.table, schema.table} and _knows(store, name, schema.table):
+            return name
+    return None
+
+
+def _knows(store: Store, registry: str, table: str) -> bool:
+    """Whether a table is a registry that knows another table."""
+    try:
+        families = [family.name for family in store.families(registry)]
+        return families == [FAMILY] and bool(Registry(store, registry).rows_of_table(table))
+    except (StoreClosed, StoreUnavailable):
+        raise
+    except StoreError:  # it was dropped in the meantime, is disabled, or belongs to others
+        return False
