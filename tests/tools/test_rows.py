@@ -309,6 +309,9 @@ def test_mistakes_are_one_line(url: str) -> None:
     assert "does not know the table" in unknown
     assert "known=['cli_actions', 'cli_hits', 'cli_metrics.ids'," in unknown
     assert "every field" in refused(url, "row", "get", "cli_actions", "user=1")
+    told = refused(url, "row", "get", "cli_actions", "5")
+    assert "This is not a row key of the table: give each key field as field=value" in told
+    assert "fields=['user', 'at'], reason=" in told
     assert "There is no object with this key" in refused(url, "row", "get", "cli_pets", "nobody", status=1)
     assert "no object" in refused(
         url, "row", "get", "cli_actions", "user=0", "at=2026-03-01T00:00:00Z", status=1

@@ -132,9 +132,9 @@ def build(
     """
     if named is None and name is not None:
         raise click.UsageError("An INDEX needs the --model that declares it.")
-    models = find_declared([table], sequences=False) if named is None else [load_model(named, table)]
     found: list[IndexBuild] = []
     with connect_existing(url) as store:
+        models = find_declared([table], sequences=False) if named is None else [load_model(named, table)]
         wanted = [
             (model, each)
             for model in models

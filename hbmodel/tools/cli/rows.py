@@ -42,6 +42,10 @@ _NO_SUCH_FIELD = (
     "This is neither the key of an object nor the value of a key field: `hbmodel scan TABLE --where` finds objects by "
     "other fields."
 )
+_NO_KEY = (
+    "This is not a row key of the table: give each key field as field=value, or a whole row key in hex or as HBase's "
+    "shell prints it."
+)
 _SKIP = "Another program, or another model, wrote this row: use --skip-unreadable to show the rows after it."
 
 
@@ -99,7 +103,7 @@ def get(
             wanted = _stored(registered_table, _pasted(registered_table, key[0], form))
         else:
             raise QueryError(
-                "Give one pasted key, or key fields as field=value: `hbmodel scan TABLE --where` finds objects by "
+                "Give one pasted key, or each key field as field=value: `hbmodel scan TABLE --where` finds objects by "
                 "other fields.",
                 table=table,
                 fields=list(schema.layout.names),
@@ -121,8 +125,8 @@ def _pasted(table: TableFromRegistry, text: str, form: str) -> StoredKey:
     """The decoded fields of a pasted key.
 
     Raises:
-        QueryError: the key can be read in two notations; or it cannot be read, and looks like `field=value`.
-        HbmodelError: the text is not a key of the table.
+        QueryError: the key can be read in two notations; or it is not a key of the table.
+        HbmodelError: the text cannot be read in the given notation.
     """
     try:
         return decoded(table, text, form)
@@ -130,6 +134,14 @@ def _pasted(table: TableFromRegistry, text: str, form: str) -> StoredKey:
         if form == "auto" and looks_like_field(text):
             raise QueryError(
                 _NO_SUCH_FIELD, found=text, table=table.schema.table, fields=list(table.schema.layout.names)
+            ) from error
+        if isinstance(error, DecodingError):
+            raise QueryError(
+                _NO_KEY,
+                found=text,
+                table=table.schema.table,
+                fields=list(table.schema.layout.names),
+                reason=bare_line(error),
             ) from error
         raise
 
@@ -147,7 +159,11 @@ def _check_whole(schema: TableSchema, key: Mapping[str, Any]) -> None:
     layout = schema.row_layout
     missing = [] if layout is None else [name for name in layout.names if name not in key]
     if missing:
-        raise IncompleteKey("Give every field of the row key.", table=schema.table, missing=missing)
+        raise IncompleteKey(
+            "Give every field of the row key: `hbmodel scan TABLE --where` finds objects by some of the fields.",
+            table=schema.table,
+            missing=missing,
+        )
 
 
 def _under(schema: TableSchema, key: Mapping[str, Any]) -> list[Predicate]:
