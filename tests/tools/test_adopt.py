@@ -71,4 +71,4 @@ def test_what_cannot_be_judged_is_one_line(url: str) -> None:
     assert result.exit_code == 2
     assert "There is no such kind of finding to accept" in result.output
     result = CliRunner().invoke(main, ["adopt", "other", "--model", f"{__name__}:Adopted", "--store", url])
-    assert (result.exit_code, "belongs to another table" in result.output) == (1, True)
+    assert (result.exit_code, "belongs to another table" in result.output) == (2, True)
