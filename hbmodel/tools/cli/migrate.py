@@ -12,7 +12,6 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from hbmodel.protocol.relocation.migration import CLOSED, MOVING, PREPARED
 from hbmodel.tables.migration.migrate import Migration
 from hbmodel.tables.migration.migrate import migrate as migration_of
 from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport, MigrationReport
@@ -76,7 +75,8 @@ class _Question(NamedTuple):
 
     Attributes:
         text: the question.
-        phases: the phases in which the step would begin. In all others it has begun already, or is refused.
+        phases: the phases of a `MigrationReport` in which the step would begin. In all others it has begun already, or
+            is refused.
     """
 
     text: str
@@ -84,9 +84,11 @@ class _Question(NamedTuple):
 
 
 _CUT_OVER = _Question(
-    "Make all programs use only the new table? The migration cannot be rolled back after that.", (MOVING, CLOSED)
+    "Make all programs use only the new table? The migration cannot be rolled back after that.", ("moving", "closed")
 )
-_ROLL_BACK = _Question("Make all programs use only the old table, and drop the new one?", (PREPARED, MOVING, CLOSED))
+_ROLL_BACK = _Question(
+    "Make all programs use only the old table, and drop the new one?", ("prepared", "moving", "closed")
+)
 
 
 def _step(
