@@ -41,6 +41,7 @@ from hbmodel.tools.cli import main
 from tests.support.beds import HBASE, drop_left, rows_of
 from tests.support.examples import examples
 from tests.support.faulty import Crash, FaultyStore
+from tests.support.lease_clock import LeaseClock
 from tests.support.page_walks import Step, check_walk, steps
 from tests.support.waiting import PATIENCE
 from tests.tables.migration_models import TIMES, Moved, Visit, session_of, visit
@@ -396,6 +397,36 @@ def test_queries_of_two_tables_have_no_partitions(store: hb.Store) -> None:
         session.query(Moved).allow_full_scan().partitions(2)
     set_phase(store, DONE)
     assert hb.Session(store).query(Moved).allow_full_scan().partitions(2)
+
+
+def test_a_query_that_outlives_the_migration_asks_for_another(store: hb.Store) -> None:
+    """Rolled back, the objects are in the old table again, so the advice is not to move them first."""
+    hb.create_tables(store, Moved)
+    set_phase(store, MOVING)
+    clock = LeaseClock()
+    session = clock.session(store)
+    session.add_all(visit(number) for number in range(3))
+    session.commit()
+    items = iter(session.query(Moved).allow_full_scan())
+    assert next(items) == visit(2)
+    set_phase(store, BEFORE)
+    clock.move(seconds=120)
+    with pytest.raises(hb.SchemaMismatch, match="rolled back during the query: run the query again"):
+        list(items)
+
+
+@pytest.mark.parametrize(("before", "after"), [(MOVING, BEFORE), (BEFORE, CUT)])
+def test_a_query_chooses_its_tables_when_its_first_item_is_read(before: str, after: str, store: hb.Store) -> None:
+    hb.create_tables(store, Moved)
+    set_phase(store, before)
+    clock = LeaseClock()
+    session = clock.session(store)
+    items = iter(session.query(Moved).allow_full_scan())
+    set_phase(store, after)
+    clock.move(seconds=120)
+    session.add(visit(1))
+    session.commit()
+    assert list(items) == [visit(1)]
 
 
 def test_the_first_of_each_key_is_read_once_the_migration_is_over(store: hb.Store) -> None:

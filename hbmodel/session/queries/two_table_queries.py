@@ -50,14 +50,20 @@ class TwoTableQueries:
     moves: MigrationRouting
 
     def stream(self, terms: QueryTerms) -> Iterator[Any]:
-        """Iterates over the items."""
-        if terms.schema.versioned:
-            return self._watched(terms)
-        return self._items(terms)
+        """Iterates over the items. Only when the first one is read, the tables are chosen."""
+        return self._watched(terms) if terms.schema.versioned else self._items(terms)
 
     def _items(self, terms: QueryTerms) -> Iterator[Any]:
         alone = self._alone(terms)
-        return self._merged_items(terms) if alone is None else self.runner.stream(alone)
+        try:
+            yield from self._merged_items(terms) if alone is None else self.runner.stream(alone)
+        except SchemaMismatch:
+            new_read = alone is None or alone is terms
+            if not new_read or terms.schema in self.moves.read(terms.schema):
+                raise
+            raise SchemaMismatch(
+                "The migration was rolled back during the query: run the query again.", table=terms.schema.table
+            ) from None
 
     def _watched(self, terms: QueryTerms) -> Iterator[Any]:
         """Yields the items of a versioned model; raises `SchemaMismatch` as soon as an item may have been missed."""
