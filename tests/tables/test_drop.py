@@ -138,6 +138,10 @@ def test_a_table_whose_registry_entry_is_lost_is_not_registered_as_new() -> None
             session.add(Dropped(name="a", tag="x"))
         with pytest.raises(hb.SchemaMismatch, match="registered in this registry"):
             hb.Session(store).get(Dropped, name="a")
+        with pytest.raises(hb.SchemaMismatch, match="registered in another registry") as known:
+            hb.create_tables(store, Dropped)
+        assert (known.value.registry, known.value.other) == ("hbmodel", "ours")
+        hb.tables.forget(store, "dropped", existing=True, registry="ours")
         with pytest.raises(hb.SchemaMismatch, match="does not know them") as caught:
             hb.create_tables(store, Dropped)
         assert caught.value.registry == "hbmodel"
@@ -147,7 +151,6 @@ def test_a_table_whose_registry_entry_is_lost_is_not_registered_as_new() -> None
         with pytest.raises(hb.SchemaMismatch, match="cannot be altered"):
             hb.alter(store, Dropped)
         assert "hbmodel" not in store.tables()
-        hb.create_tables(store, Dropped, registry="ours")
         assert sorted(hb.drop_tables(store, Dropped)) == TABLES
         hb.create_tables(store, Dropped)
 

@@ -282,7 +282,10 @@ def test_scans_with_conditions(url: str) -> None:
     assert times("--where", "views > 0", "--full-scan") == ["03"]
     assert sorted(times("--where", "note is null", "--where", "name ^=log", "--index", "by_name")) == ["01", "02", "03"]
     assert times("--where", "note is not null", "--full-scan") == []
-    assert "by_name" in run(url, "scan", "cli_actions", "--where", "name=buy", "--explain").output
+    explained = run(url, "scan", "cli_actions", "--where", "name=buy", "--explain").stdout
+    assert "by_name" in explained
+    plan = json.loads(run(url, "scan", "cli_actions", "--where", "name=buy", "--explain", "--json").stdout)
+    assert (plan["path"], plan["state"], f"{plan['text']}\n") == ("by_name", "readable", explained)
     shown = run(url, "scan", "cli_actions", "--where", "user=0").output.splitlines()
     assert shown[0].split() == ["user", "at", "name", "note", "views"]
     assert shown[1].split() == ["0", "2026-03-01T04:00:00Z", "buy", "null", "0"]

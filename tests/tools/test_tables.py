@@ -269,6 +269,12 @@ def test_a_mistyped_registry_is_not_created(url: str) -> None:
     assert result.exit_code == 2
     assert "The table is registered in another registry" in result.output
     assert "other='hbmodel'" in result.output
+    compared = run(url, "diff", "cli_models:File", "--registry", "typo")
+    assert compared.exit_code == 3
+    assert "! cli_files: registry: hbmodel -> typo (the other registry knows the table" in compared.stdout
+    altered = run(url, "alter", "cli_changed:File", "--registry", "typo", "--yes", "--lossy")
+    assert altered.exit_code == 2
+    assert "the other registry knows the table" in altered.output
     assert tables(url) == ["cli_files", "hbmodel"]
 
 
@@ -292,3 +298,12 @@ def test_only_create_makes_a_file(tmp_path: Path) -> None:
         assert result.exit_code == 2
         assert "Only `hbmodel create`" in result.output
     assert not path.exists()
+
+
+@pytest.mark.parametrize("answer", ["n\n", ""], ids=["no", "nobody answers"])
+def test_a_question_without_a_yes_changes_nothing_and_says_how_not_to_be_asked(url: str, answer: str) -> None:
+    run(url, "create", "cli_models:File")
+    asked = run(url, "drop", "cli_models:File", answer=answer)
+    assert asked.exit_code == 1
+    assert "Nothing was changed. With --yes the command does not ask." in asked.stderr
+    assert tables(url) == ["cli_files", "hbmodel"]

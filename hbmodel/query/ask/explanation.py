@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 
 from hbmodel.store.filters import And as AllOf
 from hbmodel.store.filters import Filter, FirstCellOnly, KeyOnly, RowContains, ValueFilter
@@ -127,6 +127,12 @@ class Explanation:
     as_of: datetime | None = None
     whole: Sequence[str] = ()
     skipped: int = 0
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The explanation for JSON, with its `text`."""
+        as_of = None if self.as_of is None else self.as_of.isoformat()
+        return {**asdict(self), "as_of": as_of, "text": str(self)}
 
     def __str__(self) -> str:
         fixed = ", ".join(self.equalities) or "nothing"

@@ -356,16 +356,6 @@ def _check_external(new: Sequence[DeclaredTable], existing: Collection[str]) -> 
 
 
 def _check_unregistered(store: Store, schema: TableSchema, existing: Collection[str], catalog: Registry) -> None:
-    unregistered = unregistered_index(schema, existing, catalog)
-    if unregistered is not None:
-        raise SchemaMismatch(
-            "The table and an index table exist, but the registry does not know them: name the registry in which "
-            "they are registered. If their entry is lost, delete the index table only, with store.delete_table() or "
-            "HBase's shell, call hb.create_tables() again, and build the index.",
-            table=schema.table,
-            index=unregistered.name,
-            registry=catalog.table,
-        )
     other = other_registry(store, schema, existing, catalog)
     if other is not None:
         raise SchemaMismatch(
@@ -375,6 +365,16 @@ def _check_unregistered(store: Store, schema: TableSchema, existing: Collection[
             table=schema.table,
             registry=catalog.table,
             other=other,
+        )
+    unregistered = unregistered_index(schema, existing, catalog)
+    if unregistered is not None:
+        raise SchemaMismatch(
+            "The table and an index table exist, but the registry does not know them: name the registry in which "
+            "they are registered. If their entry is lost, delete the index table only, with store.delete_table() or "
+            "HBase's shell, call hb.create_tables() again, and build the index.",
+            table=schema.table,
+            index=unregistered.name,
+            registry=catalog.table,
         )
 
 

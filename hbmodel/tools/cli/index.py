@@ -33,6 +33,7 @@ from hbmodel.tools.cli.arguments.store_options import dry_run_option, yes_option
 from hbmodel.tools.cli.arguments.table_options import known_keys
 from hbmodel.tools.cli.arguments.work_options import Command, common_options, seconds_of, speed_options, times_of
 from hbmodel.tools.cli.output.one_line import one_line
+from hbmodel.tools.cli.output.questions import confirm
 from hbmodel.tools.cli.output.waits import told_at_times, waiting_text
 
 
@@ -429,7 +430,7 @@ def drop(
         else:
             if not yes and (tables or state != ABSENT):
                 click.echo("\n".join(lines), err=True)
-                click.confirm("Drop this index, and its entries?", abort=True, err=True)
+                confirm("Drop this index, and its entries?")
             with _shown(as_json) as progress:
                 dropped = evolve(states, wait=waiting(progress)).drop()
             result, lines = {"index": name, "dry_run": False, "dropped": dropped}, [f"dropped {one}" for one in dropped]

@@ -19,6 +19,7 @@ from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.named_model import find_splits, load_model
 from hbmodel.tools.cli.arguments.store_options import splits_option, yes_option
 from hbmodel.tools.cli.arguments.work_options import Command, common_options, speed_options, times_of
+from hbmodel.tools.cli.output.questions import confirm
 from hbmodel.tools.cli.output.waits import told_at_times, waiting_text
 
 
@@ -127,7 +128,7 @@ def _step(
 def _ask(report: MigrationReport, question: _Question) -> None:
     if report.phase in question.phases:
         click.echo(str(report), err=True)
-        click.confirm(question.text, abort=True, err=True)
+        confirm(question.text)
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:

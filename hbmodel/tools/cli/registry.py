@@ -12,6 +12,7 @@ from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.store_options import dry_run_option, store_options, yes_option
 from hbmodel.tools.cli.output.printing import print_table
+from hbmodel.tools.cli.output.questions import confirm
 
 
 @click.group()
@@ -72,6 +73,6 @@ def forget(table: str, existing: bool, dry_run: bool, yes: bool, url: str, regis
                 return
             for line in (found.contents, *found.notes):
                 click.echo(line, err=True)
-            click.confirm("Remove this from the registry?", abort=True, err=True)
+            confirm("Remove this from the registry?")
         forgotten = forget_table(store, table, existing=existing, registry=registry)
     click.echo(json.dumps(forgotten.as_json) if as_json else str(forgotten))

@@ -238,7 +238,8 @@ def scan(
         query = query.on_unreadable(unreadable.append) if skip_unreadable else query
         try:
             if explain:
-                click.echo(str(query.explain()))
+                explained = query.explain()
+                click.echo(json.dumps(explained.as_json) if as_json else str(explained))
                 return
             objects = _objects(query, schema)
         except FullScanRefused as error:

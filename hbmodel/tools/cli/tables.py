@@ -21,6 +21,7 @@ from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.named_model import find_declared, find_splits
 from hbmodel.tools.cli.arguments.store_options import dry_run_option, splits_option, store_options, yes_option
 from hbmodel.tools.cli.arguments.work_options import common_options, times_of
+from hbmodel.tools.cli.output.questions import confirm
 from hbmodel.tools.cli.output.waits import told_at_times
 
 _models = click.argument("models", nargs=-1, required=True, metavar="MODULE[:CLASS]...")
@@ -111,7 +112,7 @@ def alter(
             for each in differences:
                 click.echo(str(each), err=True)
             check_changes(differences, lossy)
-            click.confirm("Apply these changes?", abort=True, err=True)
+            confirm("Apply these changes?")
         alteration = alter_tables(
             store,
             *declared,
@@ -168,7 +169,7 @@ def drop(models: tuple[str, ...], dry_run: bool, yes: bool, url: str, registry: 
                 return
             for line in lines:
                 click.echo(line, err=True)
-            click.confirm("Drop these tables, with all their rows?", abort=True, err=True)
+            confirm("Drop these tables, with all their rows?")
         dropped = drop_tables(store, *declared, registry=registry)
     lines = [f"dropped {each}" for each in dropped] or ["no table was left"]
     click.echo(json.dumps({"dropped": dropped}) if as_json else "\n".join(lines))

@@ -27,6 +27,7 @@ from hbmodel.tables.creation.existing_tables import (
     missing_namespaces,
     namespace_of,
     needs_creation,
+    other_registry,
     registrations,
     state_of,
     unregistered_index,
@@ -41,6 +42,7 @@ _UNREGISTERED = (
     "the registry does not know the index table, nor its primary table: name the registry in which they are "
     "registered; if their entry is lost, delete the index table only, call hb.create_tables() and build the index"
 )
+_OTHER_REGISTRY = "the other registry knows the table: name that registry, or forget the table in it"
 _EXTERNAL = (
     "another program creates the table of an external model: correct its name, or call "
     "hb.create_tables(..., create_external=True)"
@@ -137,7 +139,10 @@ def _differences(
                     yield from compare_columns(store, table, catalog, entries, sample)
         if table.index is None:
             for schema in table.schemas:
-                if table.name in existing or entries[schema] is not None:
+                other = other_registry(store, schema, existing, catalog) if entries[schema] is None else None
+                if other is not None:
+                    yield Difference(table.name, "entry", "registry", catalog.table, other, "refused", _OTHER_REGISTRY)
+                elif table.name in existing or entries[schema] is not None:
                     yield from compare_entry(catalog, schema, entries[schema], existing)
                 yield from conflicts(catalog, schema, existing)
         elif (
