@@ -126,7 +126,7 @@ def search_last(session: hb.Session) -> int:
 
 
 def prepend_comments(console: Console, session: hb.Session, counted: Counted) -> None:
-    """Each comment gets the key before the first comment."""
+    """Puts three comments, each in front of the comment that is first at that time."""
     for author, text in (("ann", "first!"), ("bob", "second"), ("cid", "third")):
         made = session.prepend(Comment, post=POST, author=author, text=text)
         console.print(f"{author} has number {made.number}")

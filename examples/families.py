@@ -118,7 +118,7 @@ def measure(store: hb.Store, console: Console) -> None:
 
 
 def delete(store: hb.Store, console: Console) -> None:
-    """Deletes one of the two objects; the other one remains."""
+    """Deletes one of the two objects in each of two rows; the other one remains."""
     with hb.Session(store) as session:
         session.delete_key(Person, name="person0001")
         session.delete_key(Picture, name="person0003")

@@ -265,8 +265,8 @@ def plane_at_united(session: hb.Session) -> Answer:
 
 
 def cancelled_on_a_route(session: hb.Session) -> Answer:
-    """The index finds the day's flights on the route; whether a flight left is stored only in the row, so the client
-    checks it there.
+    """The index finds the day's flights on the route. Only the row says whether a flight departed, so the client
+    checks that there.
     """
     query = session.query(Flight).where(
         Flight.origin == "LGA", Flight.destination == "DFW", Flight.day == date(2013, 1, 3), Flight.departed.is_(None)

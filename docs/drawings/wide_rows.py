@@ -50,7 +50,7 @@ class Pet:
 
 @hb.model(table="pets", family="d", kind=b"v", salt=hb.HashSalt(16))
 class Visit:
-    """A visit of a pet, the latest first."""
+    """A pet's visit; the latest visit comes first."""
 
     owner: hb.Key[str] = hb.key()
     pet: hb.Key[str] = hb.key(in_qualifier=True)

@@ -46,7 +46,9 @@ def compile_pack(slots: Sequence[CompiledKeyField]) -> Callable[[Sequence[object
 
 
 def pack_code(code: Code, slots: Sequence[CompiledKeyField], names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The conditions and the expressions for the parts of a key. The values of the key are in the variables `names`."""
+    """Source code that packs a key: the conditions under which it may be used, and an expression for each part. The
+    values of the key are in the variables `names`.
+    """
     conditions = [code.accepts(slot.of.codec, name) for slot, name in zip(slots, names, strict=True) if slot.inline]
     return [c for c in conditions if c is not None], [
         slot.packed(code, name) for slot, name in zip(slots, names, strict=True)

@@ -144,7 +144,7 @@ class SplitField:
         """Resolves a declaration.
 
         Raises:
-            DeclarationError: the codec has no offsets, or the buckets are not whole units of it.
+            DeclarationError: the codec is not one of times, or the length of a bucket is not a multiple of its unit.
         """
         codec: Codec[Any] = key_field.codec
         if type(codec) is not Datetime:

@@ -54,7 +54,7 @@ JVM_FLAGS = (
     # Otherwise a killed JVM would leave a file in the system's directory of Java performance data.
     "-XX:-UsePerfData",
 )
-"""Flags of every JVM, for Java 17 to 21 (those that open packages are in `bin/hbase` too)."""
+"""Flags of every JVM, for Java 17 to 21 (`bin/hbase` also has the `--add-opens` flags)."""
 
 _HEAP = re.compile(r"[1-9]\d*[kKmMgG]?")
 

@@ -29,7 +29,7 @@ from hbmodel.localhbase.pins import HBASE_VERSION, VERSIONS
 from hbmodel.localhbase.ports import ADDRESS
 
 START_TIMEOUT = 180.0
-"""Seconds that a start may take, without the download of the jars."""
+"""Seconds that a start may take, not counting the download of the jars."""
 
 STOP_GRACE = 10.0
 """Seconds that processes have to stop by themselves. A server that is killed after that loses nothing, because its log
@@ -87,7 +87,7 @@ def start(
         settings: gateways, heaps and properties; the defaults if None. For a running HBase, None accepts its settings.
         ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); the others are those
             of the last run in this directory if they are free, else any free ones.
-        timeout: seconds that the start may take, without the download of the jars.
+        timeout: seconds that the start may take, not counting the download of the jars.
         progress: show the download of the jars, if there is one, on standard error.
         owner: process id; this HBase is stopped when that process ends for any reason. None lets it run until it is
             stopped.

@@ -101,7 +101,7 @@ class Index:
         return all(part.has_one_value for part in self.parts)
 
     def on_entries(self, predicates: Sequence[Predicate]) -> Sequence[Condition] | None:
-        """The conditions of a query, each with its meaning for entries. None if a row may satisfy the conditions and
+        """The conditions of a query, each as a condition on entries. None if a row may satisfy the conditions and
         have no entry, because a part of the index has no value for the row.
 
         Args:

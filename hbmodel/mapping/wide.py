@@ -37,7 +37,7 @@ class WideLayout:
 
     @property
     def kind(self) -> bytes:
-        """The prefix of the model's qualifiers, or nothing."""
+        """The prefix of the model's qualifiers, which may be empty."""
         return self.form.kind
 
     def slices(self, places: KeyRange) -> tuple[Slice, ...]:

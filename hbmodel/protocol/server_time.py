@@ -127,8 +127,8 @@ def read_stamped(
             return stamped
     for row in overtaken:
         error = ClockError(
-            "Writes to the row stay hidden, by a delete whose timestamp is ahead of the server's clock or by other "
-            "writers: try again later.",
+            "A new cell of the row was hidden again and again, by a delete whose timestamp is ahead of the server's "
+            "clock or by writes of other programs: try again later.",
             table=schema.table,
             key=row,
         )

@@ -172,7 +172,7 @@ class Session:
 
         def __aenter__(self) -> NoReturn:
             raise SessionError(
-                "A session is not asynchronous: write `with` in a function, and run it with asyncio.to_thread()."
+                "A session is not asynchronous: use `with` in a function that you run with asyncio.to_thread()."
             )
 
         def __aexit__(self, *_: object) -> NoReturn:
@@ -766,9 +766,9 @@ class Session:
     def retry(self, function: Callable[[Self], T], *, attempts: int = RETRIES) -> T:
         """Runs a function and commits its pending writes. If this raises `ConflictError`, both are repeated.
 
-        Pending writes are discarded before another attempt, if the function fails, and if the commit fails and nothing
-        is written. Between attempts there are random waits, which tend to grow. The function must read the objects that
-        it changes, through the session that it is given.
+        Pending writes are discarded in three cases: before another attempt, when the function fails, and when the
+        commit fails without having written anything. Between attempts there are random waits, which tend to grow. The
+        function must read the objects that it changes, through the session that it is given.
 
         Args:
             function: called with the session; its result is returned.
@@ -776,7 +776,7 @@ class Session:
 
         Raises:
             ConflictError: the error of the last attempt.
-            PartialWrite: some objects are written, and others are in conflict or pending. The pending calls can be
+            PartialWrite: some objects were written, and others are in conflict or pending. The pending calls can be
                 completed by `commit()`. They also stay pending after `UnknownOutcome`.
             SessionError: calls are pending already.
         """

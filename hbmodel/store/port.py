@@ -96,11 +96,11 @@ class Writes(Protocol):
     """Writes and deletes rows."""
 
     def put(self, table: str, puts: Sequence[Put]) -> None:
-        """Writes many rows; atomic per row only. After an error any subset may be applied."""
+        """Writes many rows; atomic per row only. After an error, any subset may have been applied."""
         ...
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
-        """Deletes in many rows; after an error any subset may be applied."""
+        """Carries out deletes in many rows. After an error, any subset may have been applied."""
         ...
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
@@ -129,8 +129,8 @@ class Writes(Protocol):
         """`check_and_mutate` for many rows, each independently, in the given order; returns for each change whether it
         was applied.
 
-        The adapter sends requests before it waits for the answers to earlier ones. After an error any subset may be
-        applied. Needs `capabilities.check_and_mutate`, else `CapabilityError`. The store never retries it.
+        The adapter sends requests before it waits for the answers to earlier ones. After an error, any subset may
+        have been applied. Needs `capabilities.check_and_mutate`, else `CapabilityError`. The store never retries it.
         """
         ...
 
@@ -265,7 +265,7 @@ class ConditionalPutsStore(Protocol):
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
         """`Store.check_and_put` in many rows, each by itself and in any order; returns for each whether it was applied.
 
-        No row may occur twice. After an error any subset may be applied. The store never retries it.
+        No row may occur twice. After an error, any subset may have been applied. The store never retries it.
         """
         ...
 

@@ -89,8 +89,8 @@ def table_writers(
 
 
 _UNCLEAR = (
-    "Name one line of the writers' roll of the table: by its id, or as HOST:PID, both as in `hbmodel writers TABLE`. "
-    "`found` lists the lines that the name fits."
+    "Name exactly one line of the table's writers' roll, by its id or as HOST:PID: `hbmodel writers TABLE` shows both. "
+    "`found` lists the lines that match."
 )
 _NEWER = "A newer version of hbmodel wrote this line of the writers' roll: forget it with that version."
 _MAY_LIVE = (

@@ -468,7 +468,7 @@ CALLS = [
     in_session(hb.errors.SessionClosed, "closed", closed_while_reading),
     in_session(
         hb.errors.UnknownField,
-        "The field belongs to another model: compare fields of the model that the call names",
+        "The field belongs to another model: use fields of the model that is queried",
         lambda s: s.query(Thing).order_by(Other.size),
     ),
     in_session(

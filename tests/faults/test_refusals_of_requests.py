@@ -135,7 +135,7 @@ REQUESTS = [
     ),
     refused(
         hb.errors.InvalidRequest,
-        "HBase's gateways use the binary protocol over HTTP: leave out protocol",
+        "Over HTTP, HBase's gateways use only the binary protocol: leave out protocol=",
         lambda: Thrift1Store("a", transport="http", protocol="compact"),
     ),
     refused(

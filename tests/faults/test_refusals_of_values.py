@@ -167,8 +167,8 @@ VALUES = [
 DECLARATIONS = [
     refused(hb.DeclarationError, "must be a timedelta of whole seconds, at least one", family(ttl=60)),
     refused(hb.DeclarationError, "A family must keep at least one version", family(max_versions=0)),
-    refused(hb.DeclarationError, "A family's compression is one of", family(compression="ZIP")),
-    refused(hb.DeclarationError, "A family's bloom filter is one of", family(bloom_filter="COL")),
+    refused(hb.DeclarationError, "A family's compression must be one of", family(compression="ZIP")),
+    refused(hb.DeclarationError, "A family's bloom filter must be one of", family(bloom_filter="COL")),
     refused(hb.DeclarationError, "A family's block size must be between 1 KiB and 16 MiB", family(block_size=0)),
     refused(hb.DeclarationError, "A family's in_memory must be True or False", family(in_memory=1)),
     refused(

@@ -89,5 +89,5 @@ def test_an_empty_cell_of_another_program_is_an_error() -> None:
 
 def test_only_codecs_with_an_empty_value_need_it() -> None:
     for codec in (hb.UInt32, hb.Bytes(4), hb.codecs.NonEmpty(hb.Text)):
-        with pytest.raises(hb.DeclarationError, match="No value of this codec is empty: use it as it is"):
+        with pytest.raises(hb.DeclarationError, match="No value of this codec is empty: use the codec without"):
             hb.codecs.NonEmpty(codec)

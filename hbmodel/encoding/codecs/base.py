@@ -218,8 +218,8 @@ class Codec(ABC, Generic[T]):
         """The byte layout as canonical JSON. Codecs with equal specs write equal bytes for equal values."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Compiled struct functions cannot be pickled; the arguments of the constructor can. attrs adds the class
-        # attribute that `fields` reads to every subclass, so mypy cannot know it here.
+        # Compiled struct functions cannot be pickled; the arguments of the constructor can. attrs adds to
+        # every subclass the class attribute that `fields` reads, so mypy cannot know it here.
         return type(self), tuple(getattr(self, a.name) for a in fields(type(self)) if a.init)  # type: ignore[arg-type]
 
 

@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 def _may_be_empty(codec: Any) -> Any:
     if not declared_codec(codec).may_be_empty or codec.width is not None:
-        raise DeclarationError("No value of this codec is empty: use it as it is.", codec=repr(codec))
+        raise DeclarationError("No value of this codec is empty: use the codec without NonEmpty.", codec=repr(codec))
     return codec
 
 

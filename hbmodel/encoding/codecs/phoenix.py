@@ -239,7 +239,7 @@ class Char(FixedWidth[str]):
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         if min(data) < BLANK or not data.isascii():
-            raise DecodingError("Stored bytes are not ASCII text without control characters.")
+            raise DecodingError("Stored bytes contain a control character, or a byte that is not ASCII.")
         return data.rstrip(b" ").decode()
 
     def encode_prefix(self, prefix: str) -> bytes | None:

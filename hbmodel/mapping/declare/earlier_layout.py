@@ -88,7 +88,7 @@ def _types(codec: Codec[Any]) -> tuple[type, ...]:
 
 
 def _may_store(new: Collection[type], earlier: Collection[type]) -> bool:
-    """Whether a codec of the types `new` may store values that a codec of the types `earlier` returns."""
+    """Whether a codec for the types `new` may store values that a codec for the types `earlier` returns."""
     return any(_stores(mine, theirs) for mine in new for theirs in earlier)
 
 

@@ -123,9 +123,9 @@ def check_family(family: Family, **details: Any) -> None:
     if family.max_versions is not None and not _whole(family.max_versions, range(1, _MOST_VERSIONS + 1)):
         raise mistake("max_versions", "A family must keep at least one version.")
     if family.compression is not None and family.compression not in COMPRESSIONS:
-        raise mistake("compression", f"A family's compression is one of {', '.join(COMPRESSIONS)}.")
+        raise mistake("compression", f"A family's compression must be one of {', '.join(COMPRESSIONS)}.")
     if family.bloom_filter is not None and family.bloom_filter not in BLOOM_FILTERS:
-        raise mistake("bloom_filter", f"A family's bloom filter is one of {', '.join(BLOOM_FILTERS)}.")
+        raise mistake("bloom_filter", f"A family's bloom filter must be one of {', '.join(BLOOM_FILTERS)}.")
     if family.block_size is not None and not _whole(family.block_size, _BLOCK_SIZES):
         raise mistake("block_size", "A family's block size must be between 1 KiB and 16 MiB.")
     if family.in_memory is not None and not isinstance(family.in_memory, bool):

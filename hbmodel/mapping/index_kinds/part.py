@@ -73,8 +73,8 @@ class IndexPart(ABC):
         return True
 
     def on_entries(self, conditions: Sequence[Condition]) -> Sequence[Condition] | None:
-        """The conditions of a query, each with its meaning for this part. None if a row without entries may satisfy the
-        query.
+        """The conditions of a query, each as a condition on the values of this part. None if a row without entries may
+        satisfy the query.
         """
         return conditions
 

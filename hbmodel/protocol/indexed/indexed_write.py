@@ -95,7 +95,7 @@ def write_indexed_batch(
             refused = yield from _write_planned(table, plans, planner.schema.version_column, atomic_rows, placed)
             plan = BatchPlan.of([of_row for of_row in plans if of_row.outcome.key not in refused]) if refused else plan
         else:
-            # all other kinds of writes need a read
+            # only puts are left, since only they can be planned without a read
             plan = plan_unread(planner, cast(Sequence[PutObject], remaining), now)
             yield from _put_first(plan)
             yield from _write_rows(table, plan, atomic_rows, placed)
@@ -188,8 +188,8 @@ def _not_there(schema: TableSchema, outcomes: Sequence[Outcome]) -> Protocol[dic
     rows = [outcome.key for outcome in outcomes if outcome.action == "put"]
     rows_read: Sequence[Row | None] = (yield GetRows(schema.table, rows, [schema.version_column])) if rows else ()
     error = (
-        "The write took longer than half the grace time, and its row is not there: read the row, and write it again "
-        "if it is missing."
+        "The write took longer than half the grace time, and its row was not found afterwards: read the row, and write "
+        "it again if it is still missing."
     )
     return {
         key: Outcome("failed", key, error=UnknownOutcome(error, table=schema.table, key=key))

@@ -409,8 +409,9 @@ class UnindexedRowPlanner:
 
 
 _OTHERS_STAY = (
-    "The row has cells that the model does not declare. A delete leaves them, and they show that the row exists. Name "
-    "the cell that every row has, by exists=hb.flag(...) or the name of a required column, or declare these columns."
+    "The row has cells that the model does not declare. A delete leaves them, and they show that the row exists. "
+    "Declare which cell every row has, with exists=hb.flag(...) or exists='name of a required column', or declare "
+    "these columns too."
 )
 
 

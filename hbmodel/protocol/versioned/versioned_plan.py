@@ -36,7 +36,9 @@ its answer can still find the outcome.
 """
 
 KEPT_WHEN_BUSY = 31
-"""The maximum number of nonces of earlier writes in a row whose writes each follow within `BUSY`."""
+"""The maximum number of nonces of earlier writes that a row keeps while each write follows the previous one within
+`BUSY`.
+"""
 
 BUSY = 1_000
 """A row that is written again within this many milliseconds keeps all its nonces, up to `KEPT_WHEN_BUSY`. It loses one,

@@ -55,7 +55,7 @@ def check_field(schema: TableSchema, field: Field) -> None:
     """Raises `UnknownField` for a field of another model."""
     if schema.by_name.get(field.name) is not field:
         raise UnknownField(
-            "The field belongs to another model: compare fields of the model that the call names.",
+            "The field belongs to another model: use fields of the model that is queried.",
             table=schema.table,
             field=field.name,
         )

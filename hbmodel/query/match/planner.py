@@ -355,7 +355,7 @@ def _scans_to_merge(path: Path, matched: KeyConditions, way: Direction, each: Se
 
 
 def _mention_merging(terms: QueryTerms, ways: Sequence[tuple[Path, KeyConditions, Direction]]) -> None:
-    """Raises `QueryError` if there are paths that have the required order only if too many scans are merged."""
+    """Raises `QueryError` if a path could give the required order, but only by merging too many scans."""
     for path, matched, way in ways:
         raise QueryError(
             "The order needs a merge of more scans than are allowed, one for each combination of values and salt "

@@ -181,7 +181,7 @@ def _check(row: bytes, calls: Sequence[Call], can: Capabilities, at_server_time:
 
 
 def _check_versions(row: bytes, schemas: Sequence[TableSchema]) -> None:
-    """Raises `SessionError` if the versions of the models of a row cannot be checked together."""
+    """Raises `SessionError` if one mutation of the row cannot check the versions of all these models' objects."""
     table = schemas[0].table
     if not all(schema.versioned for schema in schemas):
         raise SessionError(_VERSIONS, table=table, key=row)

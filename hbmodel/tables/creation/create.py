@@ -59,8 +59,8 @@ ROWS_JUDGED = 100
 """About how many rows are judged before an external model is registered."""
 
 SILENT = frozenset({"key", "key-bytes", "bucket", "value", "value-bytes", "qualifier", "system-cell"})
-"""Findings that prevent the registration of an external model: with each of them, reads would fail or, worse, miss or
-change something silently.
+"""Findings that prevent the registration of an external model. Any one of them would make reads fail or, worse,
+silently miss rows or return wrong values.
 """
 
 

@@ -26,7 +26,7 @@ REBUILD = (
 )
 LOST_INDEX = f"The table of a live index, or a column family of it, is gone: {REBUILD}."
 LOST_TABLE = f"The registry says that an index is live, but its table is gone: {REBUILD}."
-LOST_FAMILY = f"The table of a live index lacks a column family, and with it entries: {REBUILD}."
+LOST_FAMILY = f"The table of a live index lacks a column family, so entries are lost: {REBUILD}."
 
 
 @contextmanager

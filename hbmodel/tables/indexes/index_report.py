@@ -88,11 +88,11 @@ class IndexReport:
         refused: rows whose entries cannot be made or whose values cannot be read.
         put: missing entries that were put.
         deleted: stale entries and bare marks that were deleted.
-        unclaimed: rows whose value in a unique index is not claimed for them.
+        unclaimed: rows that have a value in a unique index without a claim on it.
         unheld: claims that are older than the grace time and whose rows do not have the value.
         released: claims whose values were released; such claims remain in the table.
         claimed: values that were claimed for their rows.
-        freed: claims without rows that were released.
+        freed: `unheld` claims that were released.
         sampled: whether only a part of the table was checked.
         seconds: duration.
         whole: estimated seconds for the whole table; None if no estimate is possible, because the keys of the sample

@@ -56,10 +56,11 @@ def matched_states(schema: TableSchema, registration: Registration) -> Mapping[s
 
 
 def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, Any]:
-    """What is kept of an absent index's entry when the index is registered again, and the name of its table.
+    """The record of an index that is registered again: what is kept of its record as an absent index, and the name of
+    its table.
 
-    If a build has already chosen the name of a table, this name is kept. If the primary table is new, the declared name
-    is used.
+    A name that an earlier build has chosen for the table is kept. If the primary table is new, the declared name is
+    used.
     """
     entry = {} if state is None else dict(state.entry)
     if state is not None and not state.tables:

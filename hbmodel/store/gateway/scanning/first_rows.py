@@ -29,7 +29,7 @@ FEWEST = 8
 """The minimum number of scans for which a template is worthwhile."""
 
 ASKED_TOGETHER = 32
-"""For how many scanners the requests for rows are sent in one packet."""
+"""The number of scanners whose requests for rows are sent in one packet."""
 
 
 def want_first_rows(scans: Sequence[Scan]) -> bool:

@@ -89,7 +89,7 @@ class Wire:
         if self.transport == "http":
             if self.protocol != "binary":
                 raise InvalidRequest(
-                    "HBase's gateways use the binary protocol over HTTP: leave out protocol.", option="protocol"
+                    "Over HTTP, HBase's gateways use only the binary protocol: leave out protocol=.", option="protocol"
                 )
         elif self.http != Http():
             raise InvalidRequest("A path, a user and a password need transport=http.", option="transport")

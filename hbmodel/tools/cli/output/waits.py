@@ -30,7 +30,7 @@ EVERY = 60.0
 """The seconds after which a wait is mentioned again."""
 
 SHORT = 5.0
-"""A wait of at most this many seconds for programs that cannot be named is not mentioned."""
+"""A wait for programs that cannot be named is mentioned only if it may last longer than this many seconds."""
 
 _NUMBERS = re.compile(r"\d+ s\b")
 
