@@ -120,4 +120,4 @@ def test_a_put_that_took_too_long_and_is_not_there_has_an_unknown_outcome() -> N
     assert answers(there=True) is None
     error = answers(there=False)
     assert isinstance(error, hb.UnknownOutcome)
-    assert error.message.startswith("The write took longer than half the grace time, and its row is not there")
+    assert error.message.startswith("The write took longer than half the grace time, and its row was not found")

@@ -103,7 +103,7 @@ def test_a_program_that_may_be_alive_is_forgotten_only_if_it_is_said_to_be_dead(
 def test_a_line_to_forget_must_be_there(url: str) -> None:
     refused = run(url, "cli_rolled", "--forget", "two:7")
     assert refused.exit_code == 2
-    assert "Name one line" in refused.output
+    assert "Name exactly one line" in refused.output
     alone = run(url, "cli_rolled", "--dead-for", "1m")
     assert alone.exit_code == 2
     assert "--dead-for needs --forget." in alone.output
