@@ -107,3 +107,17 @@ def test_other_errors_end_a_read(store: hb.Store) -> None:
     numbers = numbers_of(Attempts(PlanExecutor(store, first), plan_again))
     assert next(numbers) == 0
     numbers.close()
+
+
+def test_a_query_whose_index_is_dropped_before_it_is_read_says_so(store: hb.Store) -> None:
+    """The plan is made when the iteration begins, and the table of the index is gone when the first item is wanted."""
+    times = hb.indexes.IndexTimes(lease=0.1, longest_call=0.05, grace=1, clock_bound=0.002)
+    session = hb.Session(store, lease=0.1)
+    items = iter(session.query(Numbered).where(Numbered.text == "5"))
+    hb.indexes.drop_index(store, Numbered, "by_text", times=times)
+    with pytest.raises(hb.errors.IndexUnavailable) as caught:
+        next(items)
+    assert caught.value.index == "by_text"
+    store.delete_table("readings")
+    with pytest.raises(hb.errors.TableNotFound):
+        session.query(Numbered).allow_full_scan().all()

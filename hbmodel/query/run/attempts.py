@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TypeVar
 
+from hbmodel.errors import TableNotFound
 from hbmodel.query.match.plan import Plan
 from hbmodel.query.run.executor import PlanExecutor
 
@@ -45,11 +46,23 @@ class Attempts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if kind is not OutdatedPlan:
+        if kind is not OutdatedPlan and not self._dropped(error):
             return False
         self._executor = self._plan_again(self._executor.plan)
         self._ended = False
         return True
+
+    def _dropped(self, error: BaseException | None) -> bool:
+        """Whether the attempt read an index that was dropped after the plan was made. Its table may be gone before the
+        first check of the attempt.
+        """
+        if not isinstance(error, TableNotFound):
+            return False
+        try:
+            self._executor.check()
+        except OutdatedPlan:
+            return True
+        return False
 
     def result(self, read: Callable[[PlanExecutor], T]) -> T:
         """Calls `read` for each attempt, and returns the result of the first attempt that is not outdated."""
