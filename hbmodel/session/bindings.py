@@ -21,9 +21,7 @@ from hbmodel.tables.roll.binding_cache import BindingCache
 from hbmodel.tables.roll.writers_roll import Calls, WritersRoll
 
 NOTHING_COUNTED = nullcontext()
-"""The context for writes if calls need not be counted, because the store checks the registry inside each of its
-writes.
-"""
+"""The context for writes whose calls need not be counted, because the store checks the registry inside each write."""
 
 _replaced = attrgetter("replaces")
 

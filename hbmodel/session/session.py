@@ -85,7 +85,7 @@ class Session:
         token_key: the key that encrypts continuation tokens; 32 bytes in URL-safe base64. The default is the key of the
             store, see `hb.connect`.
         on_call: called after every call to the store that reads or writes rows, with an `hb.store.Call`: its size,
-            duration, number of retries, and error. An exception of the function is logged, and the session continues.
+            duration, number of retries, and error. An exception from the function is logged, and the session continues.
         atomic_rows: if True, the writes of one commit into a shared row are one atomic mutation, and are refused if the
             store does not support it. If False, only the write of each object is atomic.
         cache: metadata that is shared with other sessions; its lease replaces `lease`. By default, sessions of one

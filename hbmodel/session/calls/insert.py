@@ -266,7 +266,7 @@ class Attempt(Generic[T]):
         ) from deleted.error
 
     def inserted(self, outcome: Any) -> T:
-        """The object after it is inserted, with its version."""
+        """The object as it is after the insert, with its version."""
         schema = schema_of_object(self.obj)
         if not schema.versioned:
             return as_written(self.obj)
@@ -276,7 +276,7 @@ class Attempt(Generic[T]):
 
 
 def insert_between(work: UnitOfWork, pending: PendingRows, obj: T) -> T:
-    """Puts an object if its key is free. For versioned models whose objects are moving between two tables.
+    """Puts an object of a versioned model if its key is free, while the model's objects are moving between two tables.
 
     Args:
         work: a unit of work in which an existing row is an error.
@@ -330,7 +330,8 @@ def _need_check_and_mutate(store: Store, schema: TableSchema) -> None:
     if not store.capabilities.check_and_mutate:
         raise CapabilityError(
             "insert(), put() and prepend() need a store with check-and-mutate: embedded, or HBase through its Thrift2 "
-            "gateway. The Thrift1 gateway supports them, without a TTL, only for models without indexes and without a "
-            'version that have a single column, which is never empty, or a flag: @hb.model(exists=hb.flag("e")).',
+            "gateway. Through the Thrift1 gateway they are possible only without a TTL, and only for a model without "
+            "indexes and without a version. The model must have a single column that is never empty, or a flag: "
+            '@hb.model(exists=hb.flag("e")).',
             table=schema.table,
         )

@@ -1,4 +1,4 @@
-"""Looks up the ids of the names in many objects, rows or keys by few calls, before they are encoded one by one."""
+"""Looks up the ids of the names in many objects, rows or keys in few calls, before they are encoded one by one."""
 
 from __future__ import annotations
 

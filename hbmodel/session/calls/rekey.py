@@ -73,7 +73,7 @@ def _bound(bind: Callable[[TableSchema], Binding], schema: TableSchema, move: Mo
         if progress.moved is None and not progress.begun:
             raise
         state = (
-            "The object is under its new key, but the table was changed before the move ended. If it cannot be "
+            "The object is under its new key, but the table was changed before the move ended. If the object cannot be "
             "written, call rekey() again with a model that fits."
             if progress.moved is not None
             else "The move stopped partway, because the table was changed and the model can no longer write it. The "

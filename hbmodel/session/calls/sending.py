@@ -58,7 +58,7 @@ class Sending:
                 self._begun(operation)
                 try:
                     answer = yield operation
-                except SchemaMismatch as error:  # the operation was not begun, or only a part of it
+                except SchemaMismatch as error:  # none of the operation was sent, or only a part of it
                     self._ended(changed=isinstance(operation, Together | CheckAndPutRows))
                     operation = protocol.throw(error)
                     continue
@@ -71,8 +71,8 @@ class Sending:
             protocol.close()
 
     def _begun(self, operation: Operation) -> None:
-        """Notes an operation that begins. A change counts as sent until the opposite is certain, even if an interrupt
-        stops this object while it finds that out.
+        """Notes an operation that begins. A change counts as sent until it is certain that it was not. So it also
+        counts as sent if an interrupt comes before that is certain.
         """
         self._operation = operation
         if self._calls is not None and isinstance(operation, Change):

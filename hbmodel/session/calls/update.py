@@ -95,7 +95,7 @@ def _update(
         with claiming():
             cell = encode_cell(schema, declared, value)
         check_size(schema, declared, cell, row)
-        written[name] = declared.decode_cell(cell)  # not `value`: the caller may change a list before the commit
+        written[name] = declared.decode_cell(cell)  # not `value`: the caller may change it later
     if not any(written[name] for name in changes if name in merged) and merged.keys() == changes.keys() and ttl is None:
         raise SessionError(
             "There are no entries to put or to remove: leave out the field.",

@@ -233,8 +233,8 @@ class BatchRunner:
         """Leaves the rest of a batch, after its acknowledgement, to the next commit, unless it would fail again.
 
         The rest consists of deletes of old index entries, which reads never return, and of verifications of new
-        entries; until an entry is verified, reads get the row instead. Both use the timestamp of the write, so they do
-        no harm if they are made by the next commit.
+        entries; until an entry is verified, reads get the row instead. The deletes and the verifications use the
+        timestamp of the write, so they do no harm if the next commit makes them.
         """
         log.warning("index entries of table %s could not be brought up to date: %s", table, error.message)
         if not isinstance(error, LASTING):
@@ -305,8 +305,8 @@ class BatchRunner:
 
 
 def _note_outcome(current: Batch | JointBatch, calls: object) -> None:
-    """Notes in the counted calls if a batch has stopped although it has sent nothing that the store may have carried
-    out: then no change of the registry needs to wait for this program.
+    """If a batch has stopped before it sent anything that the store may have carried out, notes this in the counted
+    calls. Then no change of the registry needs to wait for this program.
     """
     if isinstance(calls, Calls):
         calls.nothing_sent = not current.wrote

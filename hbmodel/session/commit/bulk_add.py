@@ -54,7 +54,7 @@ class BulkAdd:
         self._batch_size, self._shuffle, self._progress, self._ttl = rows, window, progress, ttl
         self._on_refused, self._refused = on_refused, 0
         self._read = self._certain = 0
-        self._begun = False  # whether any batch is written; `_certain` may still be 0 then, if objects are shuffled
+        self._begun = False  # whether any batch was written; if objects are shuffled, `_certain` may still be 0 then
 
     def run(self, objs: Iterable[Any]) -> int:
         """Writes all objects and returns the number of objects that were written."""
@@ -120,7 +120,7 @@ class BulkAdd:
                 position = {"position": self._read, "written": self._certain}
                 refused = type(error)(error.message, **{**error.details, **position})
                 cannot_be_stored = own is schema and isinstance(error, EncodingError | KeyTooLong)
-                if self._on_refused is None or not cannot_be_stored:  # a wrong `ttl` refuses no single object
+                if self._on_refused is None or not cannot_be_stored:  # a wrong `ttl` is wrong for all objects
                     raise refused from None
                 self._read += 1
                 self._refuse(obj, refused)

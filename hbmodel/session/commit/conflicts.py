@@ -131,8 +131,7 @@ def reason_of(error: BaseException) -> str:
 
 _UNCERTAIN = (ClockError, PartialWrite, UnknownOutcome)
 """Errors after which a call may nevertheless have changed its row. `ClockError` is one of them: an update of a row that
-expires may have written some columns, and then find a cell that is ahead of the clock while it writes the other columns
-again.
+expires writes some columns first. While it rewrites the other columns, it may find a cell that is ahead of the clock.
 """
 
 

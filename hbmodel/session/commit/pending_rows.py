@@ -34,7 +34,7 @@ class PendingRows:
         for call in calls:
             known = self._known.setdefault(call.schema.registry_keys, {})
             for write in call.writes:
-                if not isinstance(write, UpdateFields) or write.row not in known:  # updates keep the earlier type
+                if not isinstance(write, UpdateFields) or write.row not in known:  # an update keeps a noted type
                     known[write.row] = type(write)
         self.taken += len(calls)
 

@@ -1,4 +1,4 @@
-"""Chooses the planner for writes of rows from the registry's entry of the table.
+"""Chooses the planner for writes of rows by what the registry says about their table.
 
 The caller chooses the protocol that carries out the plans. Calls that always write versioned rows make their planner
 themselves, for example those that move objects to another table.

@@ -50,7 +50,7 @@ class TwoTableQueries:
     moves: MigrationRouting
 
     def stream(self, terms: QueryTerms) -> Iterator[Any]:
-        """Iterates over the items. Only when the first one is read, the tables are chosen."""
+        """Iterates over the items. The tables are chosen when the first item is read."""
         return self._watched(terms) if terms.schema.versioned else self._items(terms)
 
     def _items(self, terms: QueryTerms) -> Iterator[Any]:
@@ -340,7 +340,7 @@ def _place(query_plan: Plan) -> Callable[[Found], Any]:
         return itemgetter(0)
 
     def place(item: Found) -> Any:
-        # these positions are in none of the runs that are merged
+        # such a position is in none of the runs that are merged
         return (item[0], b"") if item[0].startswith(UNPLACED) else order.key(item[0])
 
     return place
