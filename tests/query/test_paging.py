@@ -292,7 +292,9 @@ def test_a_token_belongs_to_one_query(store: hb.Store, name: str) -> None:
     token = base(store).page(2).next_token
     assert token is not None
     message = (
-        "The page of the continuation token was read by another index than use_index" if name == "other path" else None
+        "The page of the continuation token was not read through the path that use_index"
+        if name == "other path"
+        else None
     )
     with pytest.raises(hb.TokenError, match=message):
         CHANGES[name](store).page(2, after=token)

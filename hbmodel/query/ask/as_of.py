@@ -42,9 +42,7 @@ def moment(schema: TableSchema, time: Any) -> datetime:
 
 
 def before(time: datetime) -> int:
-    """The first millisecond of which writes are not visible. Writes in the millisecond of the time itself are
-    visible.
-    """
+    """The first millisecond whose writes are not visible. Writes in the millisecond of the time itself are visible."""
     return (time - _EPOCH) // _TICK + 1
 
 

@@ -81,7 +81,7 @@ def _values(plan: Plan, given: Mapping[str, Any], at: int) -> Sequence[Any] | No
 
 
 def _first(plan: Plan, at: int, values: Sequence[bytes] | None, packed: Sequence[bytes]) -> bytes:
-    """The object's bytes in the entry through which the query finds it, which is the first entry that matches."""
+    """The object's bytes in its first entry that matches. The query finds the object through this entry."""
     first = min(packed if values is None or len(packed) == 1 else set(packed) & set(values), default=None)
     if first is None:
         raise QueryError(

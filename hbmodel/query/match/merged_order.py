@@ -84,7 +84,7 @@ def direction(
 
 
 def combinations(matched: KeyConditions, positions: Sequence[int]) -> int:
-    """The number of combinations of values of the fields at some positions of a key. All these fields are fixed."""
+    """How many combinations of values the fields at some positions of a key can have. All these fields are fixed."""
     if matched.pieces is not None:
         return len({tuple(piece.parts[at] for at in positions) for piece in matched.pieces})
     return math.prod(len(matched.parts[at]) for at in positions)

@@ -1,5 +1,5 @@
-"""The parts of a plan that depend only on a query's shape, so that a query that differs from an earlier one only in its
-values is planned by filling in the values.
+"""Keeps the parts of a plan that depend only on a query's shape, so that for another query of this shape only the
+values are filled in.
 
 Ecto also caches prepared queries by their form without the values (`Ecto.Query.Planner`).
 """

@@ -42,8 +42,8 @@ def server_filter(
 
     Args:
         residual: the conditions that the key ranges do not enforce.
-        on_index: whether an index is scanned. In this case only the entries' keys are filtered, because a writer that
-            crashed may have left entries whose covered cells have values that the rows do not have.
+        on_index: whether an index is scanned. In this case only the entries' keys are filtered, because a crashed
+            writer may have left an entry whose covered values differ from those of its row.
         indexed: whether rows have system cells; dead rows are then filtered out on the server.
         adopting: whether rows without system cells exist too.
     """

@@ -486,7 +486,7 @@ def read_token(
     unchecked = decode_token(text, None, seal)
     if terms.index_name not in {None, unchecked.path}:
         raise TokenError(
-            "The page of the continuation token was read by another index than use_index() names, or by the key: give "
+            "The page of the continuation token was not read through the path that use_index() names: give "
             "use_index() the same name (`path`), or start from the first page.",
             path=unchecked.path,
         )
