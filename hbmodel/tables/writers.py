@@ -133,7 +133,8 @@ def forget_writer(
     the last request. Two statements of yours shorten this time. The library cannot check them. If one of them is
     wrong, a row that the program writes later may be missing in an index or in the new table:
 
-    - `dead_for`: the program ended at least so long ago. Without it, the program counts as alive until its lease ends.
+    - `dead_for`: the program ended at least this long ago. Without it, the program counts as alive until its lease
+    ends.
     - `longest_call`: no request of the program is carried out later than this after it was sent, because its gateway
       gives up calls earlier than the program's line says. If the program was writing, this needs `dead_for` too: a
       program that was suspended could send a call much later.

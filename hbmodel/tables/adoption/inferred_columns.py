@@ -16,7 +16,7 @@ from hbmodel.encoding.codecs.time_text import DateText, DatetimeText
 from hbmodel.tables.adoption.codec_guess import ENOUGH, TIMES, CodecGuess, in_bytes, is_exact, is_text
 
 PLAUSIBLE: Final = 1 << 61
-"""Longs from this value on are treated as other bytes; nanoseconds since 1970 are below it."""
+"""Longs of this value or more are not taken for numbers; nanoseconds since 1970 are below it."""
 
 SMALL_LONG: Final = 1 << 53
 SMALL_INT: Final = 1 << 24

@@ -90,9 +90,9 @@ def unregistered_index(schema: TableSchema, existing: Collection[str], catalog: 
 def other_registry(store: Store, schema: TableSchema, existing: Collection[str], catalog: Registry) -> str | None:
     """The name of another registry that knows the table of a model. Called only if this registry does not know it.
 
-    If this registry does not exist yet, its name may be mistyped. Then each table of the store is looked at, in a call
-    each. This happens once for a registry, and only if the model's table exists. If this registry exists, only tables
-    are looked at that have the usual name of a registry.
+    If this registry does not exist yet, its name may be mistyped. Then every table of the store is looked at, with one
+    call each. This happens once for a registry, and only if the model's table exists. If this registry exists, only
+    tables with the usual name of a registry are looked at.
     """
     if schema.table not in existing or schema.external:  # several registries may describe a table of other programs
         return None

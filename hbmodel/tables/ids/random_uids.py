@@ -17,7 +17,7 @@ DRAWS = 100
 
 def drawn(tables: DictionaryTables, highest: int, protocol: Protocol[R]) -> Protocol[R]:
     """Runs a protocol, and answers each increment with a random number from 1 to `highest`. Raises `IdsExhausted` after
-    too many of them.
+    too many increments.
 
     If the drawn id already has a different name, the check-and-put of the name is refused, as it would be if the
     counter had been reset.

@@ -121,7 +121,7 @@ def build_index(
                 checked = sweeps.verify()
             missing = checked.missing
             if checked.unfinished:
-                # rows and entries were counted by the build; what prevents its end was found by this check
+                # rows and entries were counted by the build; what prevents the end of the build was found by this check
                 found_now = evolve(
                     total,
                     refused=checked.refused,

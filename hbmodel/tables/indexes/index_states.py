@@ -202,9 +202,7 @@ class IndexStates:
                 self._delete_tables([state.table])
 
     def _unused(self, names: Sequence[str]) -> list[str]:
-        """Selects the tables that exist and are empty from `names`, which are tables that may have been created for the
-        index.
-        """
+        """Selects those of the tables `names` that exist and are empty. They may have been created for the index."""
         return unused(self.store, self.registry, self.place, names)
 
     def _delete_tables(self, names: Sequence[str]) -> list[str]:

@@ -82,8 +82,8 @@ class WritersRoll:
         self._ended = False
 
     def line(self, store: Store, registry: str, row: bytes) -> KeptLine:
-        """The line for a row of the registry. A function may be called while this thread puts the line, for example by
-        `on_call`. It cannot wait for the line, so it gets another line.
+        """The line for a row of the registry. A function such as `on_call` may ask for the line while this thread puts
+        it. That call cannot wait for the line, so it gets another line.
         """
         if self._pid != os.getpid():
             self._begin()

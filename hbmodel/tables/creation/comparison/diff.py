@@ -64,8 +64,8 @@ def diff(
 
     A sample of rows is searched for columns that no model declares, and for required columns that are missing. Tables
     of `external` models are not searched, since they may hold any columns. If objects share rows, missing required
-    columns are not searched. If no rows are found, the columns are reported that the registry knows, that the model
-    does not declare, and that an earlier model may require.
+    columns are not searched. If no rows are found, columns that the registry knows but the model does not declare are
+    reported, if an earlier model may require them.
 
     Args:
         store: the store that holds the tables.

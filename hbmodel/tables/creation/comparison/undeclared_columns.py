@@ -19,9 +19,7 @@ from hbmodel.tables.registry.registered_model import registered_model
 from hbmodel.tables.registry.registry_table import Registry
 
 CELLS = 1000
-"""The maximum number of cells of a sampled row that are examined, since a row of a wide model may have millions of
-cells.
-"""
+"""How many cells of a sampled row are examined at most. A row of a wide model may have millions of cells."""
 
 ToDeclare = Callable[[bytes], bytes | None]
 """The function from the column of a cell to the column that a model would have to declare for it. None if the model
@@ -78,9 +76,9 @@ def unmapped_columns(
 
 
 def dropped_columns(schema: TableSchema, layout: Mapping[str, Any]) -> dict[str, str]:
-    """The columns, with their names, that a registered layout has, that a model does not declare, and that an earlier
-    model may require. The registry does not say whether a column has a default, so these are all columns that may not
-    be None. Columns that the model has under another alias are left out, because `moved_columns` reports them.
+    """The columns, with their names, that a registered layout has but a model does not declare, if an earlier model may
+    require them. The registry does not say whether a column has a default, so these are all columns that may not be
+    None. Columns that the model has under another alias are left out, because `moved_columns` reports them.
     """
     declared, moved = schema.layout_spec["columns"], {each.live for each in moved_columns(schema, layout)}
     return {
