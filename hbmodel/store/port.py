@@ -243,8 +243,8 @@ class VersionsStore(Protocol):
         """The versions of some columns (`family:qualifier`) of one row, newest first, for each column in the order
         given.
 
-        At most `limit` versions of each column are returned, and no more than its family keeps. No column is read at an
-        earlier time than one that precedes it in `columns`.
+        At most `limit` versions of each column are returned, and no more than its family keeps. No column is read
+        before a column that precedes it in `columns`.
         """
         ...
 

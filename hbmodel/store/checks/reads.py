@@ -89,7 +89,7 @@ def _judges_rows(filter: Filter) -> bool:
 def check_filter(filter: Filter, *, reversed: bool) -> None:
     """Raises InvalidRequest for a filter that HBase cannot evaluate, or that its versions evaluate differently.
 
-    In a reversed scan, a column range or prefix inside an Or makes HBase lose cells after the first one that is left
+    In a reversed scan, a column range or prefix inside an Or makes HBase lose the cells that follow the first cell left
     out, because `FilterListWithOR` compares seek hints in the wrong direction there.
 
     A value filter, a pagination or a `FirstCellOnly` depends on which cells it has seen before. If a column range or

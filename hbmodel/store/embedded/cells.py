@@ -113,7 +113,7 @@ def earliest_end(cells: Mapping[bytes, StoredCell]) -> int | None:
 def visible(cell: StoredCell | None, now: int, oldest: int, before: int = NEVER) -> StoredCell | None:
     """The newest version of a chain that is still alive.
 
-    A version of exactly the age of its TTL is alive (HBase's `isCellTTLExpired` and `ColumnTracker.isExpired`).
+    A version whose age is exactly its TTL is still alive (HBase's `isCellTTLExpired` and `ColumnTracker.isExpired`).
 
     Args:
         cell: the chain.

@@ -41,7 +41,7 @@ class GatewayClient(ClosingStore):
         pool: how many calls may be in progress at once; connections that scans hold are counted separately.
         max_age: the age in seconds from which a connection is replaced as soon as it is not in use; shortened by up to
             a fifth at random. So connections return to a gateway that was down for a while.
-        retry_for: seconds from the first failure during which a call that may be repeated is retried, or a scan that
+        retry_for: how long, in seconds from the first failure, a call that may be repeated is retried, and a scan that
             receives no row is resumed. At least five tries are made, even if they take longer. If no gateway has ever
             answered, there are at most five tries, and the third and later ones begin only within this time.
         attempts: the maximum number of tries of such a call; with 1 it is never repeated.

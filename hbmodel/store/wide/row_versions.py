@@ -1,5 +1,5 @@
-"""The version of a row that objects share, which is a cell in each column family, or one cell to which links in other
-families point.
+"""The version of a row that objects share: a cell in each column family, or one cell to which links in other families
+point.
 
 A conditional mutation in HBase checks only one cell of a row. So objects of two families can change together only if
 both families have their version in the same cell. The first commit that writes objects of two families into a row

@@ -241,8 +241,8 @@ class ScanMultiplexer:
         self._retire()
 
     def _give_up_later(self, cursor: Cursor) -> None:
-        """Closes a scanner. If its scan ended by itself, the request for this is sent after the next request on the
-        connection, otherwise at once.
+        """Closes a scanner. If its scan ended by itself, the request that closes it is sent after the next request on
+        the connection, otherwise at once.
         """
         if cursor.scanner is None or not cursor.ended:
             self._give_up(cursor)
