@@ -278,8 +278,8 @@ class TableSchema:
 
     @cached_property
     def row_version_column(self) -> bytes | None:
-        """`family:qualifier` of the cell that contains the version of the row, in reads of objects of a versioned wide
-        model. None for any other model.
+        """`family:qualifier` under which reads of a versioned wide model's objects return the version of the row. None
+        for any other model.
         """
         return None if self.wide is None or not self.versioned else self.family + b":" + ROW_VERSION_QUALIFIER
 
@@ -300,7 +300,7 @@ class TableSchema:
 
     @cached_property
     def expiry_column(self) -> bytes:
-        """`family:qualifier` of the cell that contains the time of expiry of a row of a model without indexes."""
+        """`family:qualifier` of the cell with the time at which a row expires, for models without indexes."""
         return self.family + b":" + EXPIRY_QUALIFIER
 
     @cached_property

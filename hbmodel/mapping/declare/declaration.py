@@ -104,9 +104,9 @@ def build_schema(
         external=options.external,
     )
     # Entries can answer queries without a read of the row only if each writer of a row can revoke the entries of the
-    # row. Writers can do so if they have read the row (versioned models), and need not if rows never change (immutable
-    # models). It is not possible if cells expire, if a row can have several entries or buckets, or if other programs
-    # write the table.
+    # row. Writers can do so if they have read the row (versioned models), and never need to if rows never change
+    # (immutable models). Entries cannot be revoked if cells expire, if a row can have several entries or buckets, or if
+    # other programs write the table.
     lasting = not (options.external or salt.random or any(family.ttl is not None for family in families))
     known = lasting and (versioned or options.immutable)
 
@@ -404,7 +404,7 @@ def _build_index(
         if declared_part.name not in fields:
             if declared_part.name[:1] in {"-", "+"} and declared_part.name[1:] in fields:
                 raise mistake(
-                    'A direction is no part of a name: write hb.desc("at") or hb.asc("at").',
+                    'A direction is not part of a name: write hb.desc("at") or hb.asc("at").',
                     field=declared_part.name[1:],
                 )
             raise mistake(

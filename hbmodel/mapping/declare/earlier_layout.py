@@ -18,7 +18,7 @@ _EXACT = frozenset({bool, int, float, str, bytes, Decimal, date, datetime, timed
 """Types whose codecs return no values of subclasses."""
 
 _NOT_STORED = frozenset({(bool, int), (datetime, date)})
-"""A type, and a type whose codecs do not store values of the first one, although it is a subclass."""
+"""Pairs of a subclass and its base class, such that codecs of the base class do not store values of the subclass."""
 
 
 def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:

@@ -23,7 +23,7 @@ def with_table(model: type[C], table: str) -> type[C]:
 
     Use it if programs learn the names of tables at run time, such as one table for each crawl or each customer. Declare
     the model once, for any of the tables. The result is a subclass of the model with the same name, so type checkers
-    know its fields. Its index tables are `<table>.<index>`; names for ids are kept in the same tables as before. Its
+    know its fields. Its index tables are `<table>.<index>`; the dictionaries of its fields keep their tables. Its
     tables are created, verified and dropped like those of any model.
 
     While the result is in use, further calls for the same table return the same class. Objects, and partitions of its
