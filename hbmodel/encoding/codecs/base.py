@@ -201,8 +201,8 @@ class Codec(ABC, Generic[T]):
         return None
 
     def check_row_key(self, *, nullable: bool, last: bool) -> None:
-        """Refuses a place in a row key if the format has no bytes for it, or has bytes that hbmodel would not write.
-        Called when a model is declared.
+        """Refuses a place in a row key at which the format cannot store every value, or stores other bytes than hbmodel
+        would write. Called when a model is declared.
 
         Args:
             nullable: whether the field allows None.
