@@ -126,9 +126,9 @@ def build(
     """Build an index on a table with rows and make it readable; several processes can run this together and share the
     work.
 
-    Name the table, the index and its --model. Without an INDEX, all indexes of the model are built that are not
-    readable yet, one after another. So are those of all models of a module, or of a single one, if it is named instead
-    of the table: `hbmodel index build app.models`. Exit status 1 if rows were refused or share a value, so that an
+    Name the table, the index and its --model. Without an INDEX, all indexes of the model that are not readable yet are
+    built, one after another. A model or a module may be named instead of the table: `hbmodel index build app.models`
+    builds these indexes of all models of the module. Exit status 1 if rows were refused or share a value, so that an
     index is still unreadable.
     """
     if named is None and name is not None:

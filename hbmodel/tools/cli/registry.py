@@ -55,7 +55,7 @@ def list_(url: str, registry: str, as_json: bool) -> None:
 
 @registry.command()
 @click.argument("table")
-@click.option("--existing", is_flag=True, help="Forget it although it, or an index table, exists; tables remain.")
+@click.option("--existing", is_flag=True, help="Forget the table even if it or an index table exists; tables remain.")
 @dry_run_option
 @yes_option
 @store_options

@@ -31,7 +31,7 @@ _UNLISTED = "This store lists no programs, because a change of an index does not
     type=click.UNPROCESSED,
     callback=seconds_of,
     metavar="TIME",
-    help="With --forget: the program has certainly been dead for so long.",
+    help="With --forget: the program has certainly been dead for this long.",
 )
 @common_options
 @click.pass_context
@@ -52,8 +52,8 @@ def writers(
     With --forget, mark the line of a program that was killed as gone. This is refused while the program may be alive,
     and while a request that it sent may still be carried out: by default for 20 minutes after its last request. Two
     options shorten this time, and a row may be missing in an index later if what they say is wrong. --dead-for: the
-    program ended at least so long ago. --longest-call: the gateway of the program gives up a call after this time, even
-    if the program's line names a longer one.
+    program ended at least this long ago. --longest-call: the gateway of the program gives up a call after this time,
+    even if the program's line names a longer one.
     """
     if forgotten is None and dead_for is not None:
         raise click.UsageError("--dead-for needs --forget.")

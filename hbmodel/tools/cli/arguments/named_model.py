@@ -130,8 +130,8 @@ def find_declared(names: Iterable[str], *, sequences: bool = True) -> list[Decla
 
 
 def _declared_in(module: ModuleType) -> Iterator[Declared]:
-    """The models and sequences in a module. Models that it imports from other packages do not belong to it, and those
-    that another one replaces are left out. So are its dictionaries: those that its models use need not be named.
+    """The models and sequences in a module. Models that it imports from other packages do not belong to it. Models that
+    another one replaces are left out. Dictionaries are left out too, because those that models use need not be named.
     """
     schemas: list[TableSchema] = []
     for value in vars(module).values():

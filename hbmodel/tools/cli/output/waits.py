@@ -13,7 +13,7 @@ from hbmodel.tables.migration.migration_report import MigrationProgress
 
 _UNLISTED = (
     "the table is older than its entry in the registry, or than the writers' roll: a program that is not on the roll "
-    "may write it, so the first change waits so long"
+    "may write it, so the first change waits until no such program can still write"
 )
 _FORGET = "if such a program was killed, `hbmodel writers TABLE --forget` can shorten the wait"
 
