@@ -175,7 +175,7 @@ class Launcher:
         raise LocalHBaseError("HBase exited during its start; its log says why.", **details)
 
     def _clear(self) -> None:
-        """Ends all processes that a failed start began."""
+        """Ends all processes that a failed start has left running."""
         if state := read_state(self.directory):
             processes.end([*state.processes.values(), *processes.marked(configuration.mark(self.directory))], grace=0)
             write_state(self.directory, evolve(state, processes={}, owner=None))
