@@ -79,7 +79,7 @@ class RowMover:
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """The columns or families that must be read from a row, which are all that belong to the object."""
+        """The columns or families that must be read from a row: everything that belongs to the object."""
         return self.schema.family_names
 
     def end_of(self, row: Row) -> int | None:

@@ -171,8 +171,8 @@ class WrittenRows:
         writes of its commit.
 
         Without the check, another commit could put all objects of the row before this commit changes the others: then
-        each of the two commits would be carried out in part. A local transaction has read the version of the row again
-        instead.
+        each of the two commits would be carried out in part. A local transaction does not need this check, because it
+        has read the version of the row again.
         """
         together = plan.outcome.key in self.planner.together
         return together and self.planner.pinned is None and not isinstance(plan.outcome.error, RowMoved)
