@@ -23,10 +23,10 @@ import hbmodel as hb
 from hbmodel.store import Scan
 
 KEPT = 4
-"""Versions of a price."""
+"""How many versions of a price the column keeps."""
 
 CHANGES = 10
-"""Of each price."""
+"""How often each price changes."""
 
 
 # --- the models -------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ TIMES = hb.indexes.IndexTimes(lease=0.5)
 
 @hb.model(table="readings", family="d", immutable=True)
 class BySensor:
-    """As it was."""
+    """The old layout: by sensor."""
 
     sensor: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"))
@@ -47,7 +47,7 @@ class Reading:
 
 
 def reading(number: int) -> Reading:
-    """One of many."""
+    """One of many readings."""
     return Reading(sensor=f"s{number % 5}", at=START + number * timedelta(seconds=30), value=float(number * 7 % 100))
 
 
@@ -59,7 +59,7 @@ class Program:
         self.store, self.console, self.added = store, console, first
 
     def works(self, when: str) -> None:
-        """Adds, counts and looks for the newest."""
+        """Adds readings, and then counts all readings and looks for high values."""
         self.session.add_all(reading(self.added + number) for number in range(10))
         self.session.commit()
         self.added += 10
@@ -81,7 +81,7 @@ class Program:
 @click.command()
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
 @click.option(
-    "--rows", type=click.IntRange(1), default=2_000, show_default=True, help="So many readings to begin with."
+    "--rows", type=click.IntRange(1), default=2_000, show_default=True, help="Number of readings to begin with."
 )
 def main(store: str, rows: int) -> None:
     """Change the key of a table that is in use."""

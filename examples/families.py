@@ -22,7 +22,7 @@ import hbmodel as hb
 
 @hb.model(table="people", family="p")
 class Person:
-    """What is asked for often."""
+    """The data that is asked for often."""
 
     name: hb.Key[str] = hb.key()
     town: hb.Column[str] = hb.column("t")

@@ -43,12 +43,15 @@ NEW_YORK = ZoneInfo("America/New_York")
 # --- the model --------------------------------------------------------------------------------------------------------
 # The row key answers the question asked most, "the flights of one airline, newest first": airline, then scheduled
 # departure in descending order. Flight number and origin make it unique; one flight number can leave two airports on
-# one day.  The salt. New flights of an airline always arrive at the same spot of the key, and a sixth of all flights
-# are United's, so salting by the airline alone would keep each of these spots in one region. With a salt by all key
+# one day.
+#
+# The salt. New flights of an airline always arrive at the same spot of the key, and a sixth of all flights are
+# United's, so salting by the airline alone would keep each of these spots in one region. With a salt by all key
 # fields, the flights of every airline are spread evenly. The disadvantage: a scan of one airline reads all buckets and
-# merges them, so there are four buckets and not forty. A get knows the whole key, and reads one bucket.  The indexes.
-# `by_plane` has no salt: there are 4,000 planes, which is spread enough. `by_route` is salted by the route, so each
-# route lies in one bucket, in order, and a question about a route reads that bucket only.
+# merges them, so there are four buckets and not forty. A get knows the whole key, and reads one bucket.
+#
+# The indexes. `by_plane` has no salt: its entries belong to 4,000 planes, so they are spread enough. `by_route` is
+# salted by the route, so each route lies in one bucket, in order, and a question about a route reads that bucket only.
 #
 # Flights that have left do not change. `immutable=True` says so, and saves the read of the old row before every write.
 
@@ -135,7 +138,7 @@ class Answer:
     """What was found.
 
     Attributes:
-        query: that found it; its plan can be looked at.
+        query: the query that found it; its plan can be looked at.
         result: a list of items, a list of pages (each a list of items), or a number.
         columns: names of the selected fields, or None for whole flights.
     """
@@ -147,11 +150,11 @@ class Answer:
 
 @frozen
 class Question:
-    """A question to the flights.
+    """A question about the flights.
 
     Attributes:
         title: the question.
-        shows: what of hbmodel its answer uses.
+        shows: the features of hbmodel that its answer uses.
         run: asks it.
     """
 

@@ -112,7 +112,7 @@ def measure(store: hb.Store, console: Console, count: int) -> None:
 
 
 def ask(store: hb.Store, console: Console) -> None:
-    """What is asked of names."""
+    """Finds names by their beginning, and values by their names."""
     calls: list[hb.store.Call] = []
     session = hb.Session(store, on_call=calls.append)
     names = hb.ids.Names(session)
@@ -128,9 +128,7 @@ def ask(store: hb.Store, console: Console) -> None:
 
 @click.command()
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
-@click.option(
-    "--count", type=click.IntRange(20), default=200, show_default=True, help="So many values of each of ten metrics."
-)
+@click.option("--count", type=click.IntRange(20), default=200, show_default=True, help="Values of each of ten metrics.")
 def main(store: str, count: int) -> None:
     """Number orders, and store a time series by short ids."""
     console = Console(highlight=False, soft_wrap=True)

@@ -64,8 +64,8 @@ class Visit:
     price: hb.Column[int] = hb.column("p")  # in cents
 
 
-# A row that is read, judged and changed needs a version: all models of its family have one then, and HBase's Thrift2
-# gateway or an embedded store to check it. So the money of an owner is in a table of its own.
+# A row that is read, judged and changed needs a version. Then all models of its family have one, and only HBase's
+# Thrift2 gateway or an embedded store can check it. So the money of an owner is in a table of its own.
 
 
 @hb.model(table="budgets", family="d", kind=b"b")
@@ -200,7 +200,7 @@ def move_money(console: Console, store: hb.Store, session: hb.Session) -> None:
     it was read.
     """
     if not store.capabilities.check_and_mutate:
-        console.print("This store has no check-and-mutate, so no local transactions; hbase+thrift2: has.")
+        console.print("This store has no check-and-mutate, so no local transactions; an hbase+thrift2: store has both.")
         return
     hb.create_tables(store, Budget, Transfer)
     session.add_all(Budget(owner="ann", use=use, amount=10_000) for use in ("food", "vet"))

@@ -62,7 +62,7 @@ class Seat:
 
 @hb.model(table="notes", family="d")
 class Note:
-    """No index."""
+    """A note; the model has no index."""
 
     name: hb.Key[str] = hb.key()
     size: hb.Column[int] = hb.column("s")
@@ -94,7 +94,7 @@ class Looking(threading.Thread):
                 self.found["one key" if (old is None) != (new is None) else "both keys" if old else "neither key"] += 1
 
     def stop(self) -> Counter[str]:
-        """Ends it, and returns how often it found a post under which keys."""
+        """Stops looking, and returns how often a post was found under one key, both keys or neither key."""
         self._ended.set()
         self.join()
         return self.found

@@ -145,7 +145,9 @@ def ask(session: hb.Session, models: Sequence[Model], table: Table) -> None:
 
 @click.command()
 @click.option("--store", default="embedded", show_default=True, help="embedded, hbase, or the URL of a store.")
-@click.option("--hours", type=click.IntRange(2), default=24, show_default=True, help="So many hours of three sensors.")
+@click.option(
+    "--hours", type=click.IntRange(2), default=24, show_default=True, help="Hours, for each of three sensors."
+)
 def main(store: str, hours: int) -> None:
     """Load a time series into a tall and a wide table, and run the same queries on both."""
     console = Console(highlight=False)

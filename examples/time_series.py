@@ -24,7 +24,7 @@ from hbmodel.store import Scan
 START = datetime(2026, 3, 1, tzinfo=UTC)
 STEP = timedelta(minutes=10)
 VALUES = 36
-"""Of each metric: six hours."""
+"""The number of values of each metric, which cover six hours."""
 
 
 # --- the models -------------------------------------------------------------------------------------------------------

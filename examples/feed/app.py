@@ -33,8 +33,8 @@ class Asked:
     """What a URL requests.
 
     Attributes:
-        user: whose actions, or all users'.
-        name: of the actions, or any.
+        user: the user whose actions are shown; empty for all users.
+        name: the name of the actions that are shown; empty for all names.
     """
 
     user: str = ""
