@@ -126,8 +126,8 @@ class RowGroup:
 
         Args:
             model: the class of the object, which may differ from the group's.
-            **key: the key fields that are not in the row key. The split time must be given as well, if it is not the
-                one that was given to the group.
+            **key: the key fields that are not in the row key. A split time must be given too, unless it is the one that
+                was given to the group.
 
         Raises:
             SessionError: an object with this key is in another row; or the group has not used the model's column family

@@ -46,7 +46,7 @@ class Pending:
     def settle(self, outcome: Outcome) -> None:
         """Records the outcome of one of the writes.
 
-        If there are several writes, a failure determines the outcome of the call, and otherwise a delete that found a
+        If there are several writes, the call has the outcome of one that failed, or otherwise of a delete that found a
         row. If this call replaced an earlier call of the same commit, the earlier call gets its outcome now.
         """
         self.remaining -= 1

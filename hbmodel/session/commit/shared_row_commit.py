@@ -354,8 +354,8 @@ class JointCommit:
         return isinstance(operation, CheckAndMutateRows) and operation.table == self._table and not operation.fences
 
     def _change_if(self, parts: Sequence[Part]) -> None:
-        """Makes conditional changes, in one mutation for each row, which contains the conditional changes of all parts
-        and the gathered changes of the row.
+        """Makes conditional changes, in one mutation for each row. The mutation contains the conditional changes of all
+        parts for the row, and the gathered changes of the row.
 
         If the condition for a row is not satisfied, its gathered changes are not lost. They are made later, either
         together with the next conditional change that a part requests for the row, or without a condition.
