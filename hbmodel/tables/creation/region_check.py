@@ -176,8 +176,8 @@ def first_key(
 
 
 def _raised(prefix: bytes, key: bytearray, wanted: int, allowed: Sequence[int], length: int) -> bytes | None:
-    """The next larger string, if the byte `wanted` cannot be matched. To make it, that byte is increased. If this is
-    not possible, the last byte before it that can be increased is increased instead.
+    """The next larger string, if the byte `wanted` cannot be matched: a larger byte takes its place. If no larger byte
+    is allowed, the last byte before it that can be increased is increased instead.
     """
     while True:
         larger = next((byte for byte in allowed if byte > wanted), None)

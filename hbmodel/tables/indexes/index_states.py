@@ -1,7 +1,7 @@
 """Takes an index through its states in the registry, step by step, and waits before each step as long as necessary.
 
-Often, some programs must not follow the next state while others still follow the state before the current one. Such a
-step waits until no program's writes can follow that earlier state, see `other_programs`. If every write checks the
+Often, no program may follow the next state while another program still follows the state before the current one. Then
+the step waits until no program's writes can follow that earlier state, see `other_programs`. If every write checks the
 registry inside its transaction, steps wait only for the leases of readers.
 """
 

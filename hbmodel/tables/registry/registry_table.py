@@ -204,8 +204,8 @@ class Registry:
         )
 
     def _with_newer_families(self, schema: TableSchema, registration: Registration) -> TableSchema:
-        """The schema with the families in which newer programs have columns, if the table has these families: the
-        registry also lists columns that no model declares any more, and their family may have been deleted.
+        """The schema with the families in which newer programs have columns. Families that the table lacks are left
+        out: the registry also lists columns that no model declares any more, and their family may have been deleted.
         """
         newer = registered_families(registration.layout) - set(schema.family_names)
         if not newer or schema.external:  # deletes of an external model remove only its own columns
