@@ -280,7 +280,7 @@ class _Parts(Iterator[Segment]):
 def read_rows(
     connection: sqlite3.Connection, table_id: int, rows: Sequence[bytes], reader: RowReader
 ) -> dict[bytes, StoredRow]:
-    """Reads single rows, each of which is given once. Rows without visible cells are left out."""
+    """Reads single rows; no row is given twice. Rows without visible cells are left out."""
     rows_by_key: dict[bytes, StoredRow] = {}
     rest = list(rows)
     while rest:

@@ -13,8 +13,8 @@ from hbmodel.store.wide.backwards.qualifier_distances import distance, mean_dist
 from hbmodel.store.wide.intervals import Interval, starting, until
 
 Probes = Callable[[Sequence[Interval], Sequence[bytes], int], Sequence[Sequence[bytes]]]
-"""Called with ranges, places and a number: reads in one round trip, for each place, at most that number of qualifiers
-that lie in the ranges and not before the place.
+"""A function that takes ranges, places and a number. In one round trip, it reads for each place at most that number of
+qualifiers, which lie in the ranges and not before the place.
 """
 
 _PROBES = 12
