@@ -426,8 +426,8 @@ def give_version(schema: TableSchema, obj: object, version: int) -> None:
     """Sets the version of an object. This is allowed for frozen objects too, because their hash and `==` ignore the
     version.
 
-    If an update fails, the copy that it returned gets the version from before the update again. Otherwise, if another
-    program then gives the new version to the row by a write of its own, the copy would seem to have been read after
+    If an update fails, the copy that it returned gets back the version from before the update. Without this, another
+    program could write the row and thereby give it the new version, and the copy would seem to have been read after
     that write.
     """
     if schema.version_field is not None:
