@@ -150,9 +150,9 @@ class Codec(ABC, Generic[T]):
     def floor(self, value: T) -> T | None:
         """The largest storable value that is not above `value`. None if all storable values are above `value`.
 
-        This is for the bounds of a query, which need not be storable: `at >= 12:00:00.5` has a meaning if whole seconds
-        are stored, and `number < 300` has one if each number is stored in one byte. Codecs whose types have no such
-        bounds return the value unchanged.
+        This is for the bounds of a query, which need not be storable: `at >= 12:00:00.5` has a meaning even if whole
+        seconds are stored, and so has `number < 300` even if each number is stored in one byte. Codecs whose types have
+        no such bounds return the value unchanged.
 
         Raises:
             EncodingError: the value is not of the codec's type.

@@ -73,8 +73,8 @@ class UnsignedCodec(FixedWidth[int]):
 
 @frozen
 class PhoenixFloatCodec(FloatsOfJava):
-    """Phoenix's `DOUBLE` or `FLOAT`: IEEE 754, big-endian, all bits flipped if negative and the sign bit if positive,
-    plus one.
+    """Phoenix's `DOUBLE` or `FLOAT`: IEEE 754, big-endian, with all bits flipped if negative and the sign bit flipped
+    if positive; then one is added.
 
     -0.0 is stored as 0.0. NaN is refused, and so is a -0.0 that Phoenix stored, because they have no place in an order.
     `Double(nan=True)` and `Float(nan=True)` read and write both NaN and -0.0, in columns only.

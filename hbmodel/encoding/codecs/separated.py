@@ -30,8 +30,8 @@ class Separated(Codec[V]):
     """A value of fixed width, and a separator if another field follows: `0000000042|` for
     `Separated(DecimalText(10), "|")`. The raw form has no separator.
 
-    The bytes of the value may contain those of the separator, because the width determines where the value ends. They
-    sort as without the separator.
+    The bytes of the value may contain those of the separator, because the width determines where the value ends. Values
+    sort as they would without the separator.
 
     Args:
         codec: the codec of the values, which has a fixed width, e.g. `DecimalText(10)` or `HexText(8)`.
