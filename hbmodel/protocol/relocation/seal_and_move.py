@@ -1,7 +1,7 @@
 """Sans-IO generators that move objects of versioned models from one table to another, and write objects meanwhile.
 
 Each row moves independently: it is sealed, copied and closed, see `row_seals`. Readers look in the table that objects
-come from, and then in the other one. Writers follow the state of the row in the first table; while rows move, they
+come from, and then in the other one. Writers follow the state of the row in the first table; while rows move, writers
 first move the rows that they will change.
 """
 
