@@ -41,8 +41,8 @@ class Comment:
 
 
 # One post is one region's work. Where posts alone are too close to each other, a salt by the post spreads them; where
-# one post has too many writers, a lane in front of the number gives each of them a first row of its own, and the order
-# holds within a lane.
+# one post has too many writers, a lane in front of the number spreads them. Each lane then has a first row of its own,
+# and the order holds only within a lane.
 
 
 @hb.model(table="busy_comments", family="d", exists=hb.flag("e"), salt=hb.HashSalt(BUCKETS, by=("post", "lane")))
