@@ -46,7 +46,7 @@ class Attempts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if kind is not OutdatedPlan and not self._dropped(error):
+        if kind is None or (kind is not OutdatedPlan and not self._dropped(error)):
             return False
         self._executor = self._plan_again(self._executor.plan)
         self._ended = False
