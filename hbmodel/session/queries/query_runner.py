@@ -24,10 +24,11 @@ from hbmodel.query.match.plan import Plan
 from hbmodel.query.match.planner import plan
 from hbmodel.query.run.attempts import Attempts, OutdatedPlan
 from hbmodel.query.run.counting import count_items
-from hbmodel.query.run.executor import Found, PlanExecutor, read_page, read_token, shape
+from hbmodel.query.run.executor import Found, PlanExecutor
 from hbmodel.query.run.first_of_each import Key, conditions_of, first_of_each, in_plans
 from hbmodel.query.run.loaded_maps import load_maps, with_loaded, with_maps
 from hbmodel.query.run.page_window import Skipped, skips_by_keys
+from hbmodel.query.run.pages import read_page, read_token, shape
 from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.session.queries.bulk_delete import BulkDelete, Progress

@@ -23,8 +23,9 @@ from hbmodel.query.ask.paging import Page, Token
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.match.plan import Plan
-from hbmodel.query.run.executor import Found, page_of, shape, tolerant_page
+from hbmodel.query.run.executor import Found
 from hbmodel.query.run.page_window import PageWindow
+from hbmodel.query.run.pages import page_of, shape, tolerant_page
 from hbmodel.query.run.unreadable_rows import up_to
 from hbmodel.session.commit.migration_routing import MigrationRouting
 from hbmodel.session.queries.bulk_delete import Progress
