@@ -141,6 +141,10 @@ def test_a_table_whose_registry_entry_is_lost_is_not_registered_as_new() -> None
         with pytest.raises(hb.SchemaMismatch, match="registered in another registry") as known:
             hb.create_tables(store, Dropped)
         assert (known.value.registry, known.value.other) == ("hbmodel", "ours")
+        with pytest.raises(hb.SchemaMismatch, match="name that registry") as kept:
+            hb.drop_tables(store, Dropped)
+        assert kept.value.other == "ours"
+        assert sorted(store.tables()) == sorted([*TABLES, "ours"])
         hb.tables.forget(store, "dropped", existing=True, registry="ours")
         with pytest.raises(hb.SchemaMismatch, match="does not know them") as caught:
             hb.create_tables(store, Dropped)

@@ -10,6 +10,7 @@ from hbmodel.mapping.declare.dictionary_tables import SEQUENCES, sequence_model
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.protocol.relocation.migration import BEFORE, DONE
 from hbmodel.store.port import Store, check_store
+from hbmodel.tables.creation.existing_tables import other_registry
 from hbmodel.tables.creation.index_tables import has_families, may_be_taken, unused
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids
 from hbmodel.tables.ids.sequence import IdSequence
@@ -43,7 +44,8 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
         DeclarationError: no model was given; or a sequence was given, which is not possible because all sequences share
             one table.
         SchemaMismatch: a model that was not given uses one of the tables; or a table is another model's index table; or
-            objects are being migrated from or to one of the tables.
+            objects are being migrated from or to one of the tables; or another registry knows a table that this one
+            does not know.
     """
     dropped, rows = _planned(store, models, registry)
     for table in dropped:
@@ -84,6 +86,14 @@ def _planned(store: Store, models: Sequence[Declared], registry: str) -> tuple[l
                 _check_alone(catalog, schema, rows)
             entry = catalog.read(schema)
             _check_at_rest(schema, entry)
+        other = None if entry is not None else other_registry(store, schema, existing, catalog)
+        if other is not None:
+            raise SchemaMismatch(
+                "The table is registered in another registry, which says what else belongs to it: name that registry.",
+                table=schema.table,
+                registry=registry,
+                other=other,
+            )
         index_tables.update(dict.fromkeys(_index_tables(store, catalog, schema, entry, existing)))
     # Primary tables are deleted first. When there are no rows, an index lacks no entries, so even after a crash
     # `create_tables` makes consistent tables. In any other order, a crash could leave rows whose registered indexes are
