@@ -5,6 +5,7 @@ store fails now and then.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -231,12 +232,9 @@ class Program:
         moves = call == "rekey"
         if not allowed.get(call, True) or (moves and (self.schema.immutable or value == key)):
             return
-        change: Callable[[], None]
         if moves:
             self.commit()  # otherwise, the object that is read next would not be the one that moves
-            change = lambda: self.rekey(key, value, fault)  # noqa: E731
-        else:
-            change = lambda: getattr(self, call)(key, value, fault)  # noqa: E731
+        change = partial(getattr(self, call), key, value, fault)
         try:
             change()
         except hb.SessionError as error:
