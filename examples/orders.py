@@ -180,7 +180,7 @@ def change_together(console: Console, store: hb.Store, book: dict[int, Order]) -
 
 
 def more(order: Order, *articles: str) -> Order:
-    """The expected order with one more piece of each of these articles."""
+    """The expected order with one more of each of these articles."""
     lines = dict(order.lines)
     for article in articles:
         lines[article] = Line(lines[article].quantity + 1 if article in lines else 1, PRICES[article])

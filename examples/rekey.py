@@ -86,7 +86,7 @@ class Looking(threading.Thread):
         self.found: Counter[str] = Counter()
 
     def run(self) -> None:
-        """Looks at one post after the other."""
+        """Looks at each post in turn, again and again."""
         while not self._ended.is_set():
             for number in range(POSTS):
                 old = self._session.get(Post, board="news", number=number)

@@ -147,7 +147,7 @@ def bytes_of(title: str, obj: Any, alias: bytes) -> Drawing:
 def lists_of_cells(
     drawing: Drawing, x: float, y: float, width: float, name: str, style: str, cells: Sequence[tuple[bytes, bytes]]
 ) -> float:
-    """Draws one object: its name and its cells, one below the other; returns where that ends."""
+    """Draws one object: its name and its cells, one below the other; returns the coordinate of its end."""
     drawing.box(x, y, width, (len(cells) + 1) * LINE + PAD, style)
     drawing.text(x + PAD, y + 17, name, "strong")
     for number, (qualifier, value) in enumerate(cells, 1):

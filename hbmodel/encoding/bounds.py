@@ -46,7 +46,7 @@ class Bounds:
 
     def __attrs_post_init__(self) -> None:
         if self.prefix is None or ((self.low is None or self.high is None) and not self.only_none):
-            raise QueryError("None has no order: compare with it by equality only, without another bound.")
+            raise QueryError("None has no order: use only == or is_(None), without another bound.")
 
     @classmethod
     def equal(cls, value: Any) -> Bounds:

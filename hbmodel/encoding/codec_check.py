@@ -16,6 +16,8 @@ T = TypeVar("T")
 TAILS = (b"", b"\x00", b"\x00\x00", b"\x01", b"\xff")
 """Bytes that may follow the part form of a value in a key."""
 
+_CUT_OFF = "decode_part() of an incomplete part form must raise DecodingError."
+
 
 def check_codec(codec: Codec[T], values: Iterable[T]) -> None:
     """Checks for some values that a codec keeps the promises of `hb.Codec`. Use it in the tests of your own codecs.
@@ -138,8 +140,10 @@ def _check_refusals(codec: Codec[T], values: Sequence[T]) -> None:
             except DecodingError:
                 continue
             except Exception as error:
-                _broken(codec, "The beginning of a part form must raise DecodingError.", part[:length], error)
-            _broken(codec, "The beginning of a part form must raise DecodingError.", part[:length])
+                _broken(
+                    codec, "decode_part() of an incomplete part form must raise DecodingError.", part[:length], error
+                )
+            _broken(codec, "decode_part() of an incomplete part form must raise DecodingError.", part[:length])
 
 
 def _check_order(codec: Codec[T], name: str, order: Order, values: Sequence[T], data: Sequence[bytes]) -> None:

@@ -158,7 +158,7 @@ def make(directory: Path) -> None:
             (directory / name).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LocalHBaseError(
-            "The directory cannot be written; choose another one.", directory=str(directory), cause=error.strerror
+            "The directory is not writable; choose another one.", directory=str(directory), cause=error.strerror
         ) from error
 
 
@@ -205,5 +205,5 @@ def write_state(directory: Path, state: State) -> None:
         scratch.replace(path)
     except OSError as error:
         raise LocalHBaseError(
-            "The directory cannot be written; choose another one.", directory=str(directory), cause=error.strerror
+            "The directory is not writable; choose another one.", directory=str(directory), cause=error.strerror
         ) from error

@@ -125,7 +125,7 @@ class Launcher:
                 log.replace(log.with_name(f"{log.name}.1"))
         except OSError as error:
             raise LocalHBaseError(
-                "The directory cannot be written; choose another one.",
+                "The directory is not writable; choose another one.",
                 directory=str(self.directory),
                 cause=error.strerror,
             ) from error

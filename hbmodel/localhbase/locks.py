@@ -33,7 +33,7 @@ def file_lock(path: Path, *, timeout: float, busy: str) -> Iterator[None]:
         raise LocalHBaseError(busy, lock=str(path)) from None
     except OSError as error:
         raise LocalHBaseError(
-            "The directory cannot be written; choose another one.", directory=str(path.parent), cause=error.strerror
+            "The directory is not writable; choose another one.", directory=str(path.parent), cause=error.strerror
         ) from error
     try:
         yield

@@ -21,7 +21,8 @@ CLOCK_BOUND = 60_000
 """Default of the maximum difference, in ms, between this machine's clock and the server's clock."""
 
 PROBES = 3
-"""The maximum number of times that the server is asked for its time if its answers take too long to compare the clocks.
+"""The maximum number of requests for the server's time. If an answer is too slow for a comparison of the clocks, the
+request is repeated.
 """
 
 

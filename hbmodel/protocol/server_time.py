@@ -40,7 +40,7 @@ counts as a cell from the future.
 """
 
 ATTEMPTS = 50
-"""The maximum number of requests for the time of a row while other programs write the row."""
+"""The maximum number of requests for the time of the server that holds a row, while other programs write that row."""
 
 
 def draw_stamp() -> bytes:

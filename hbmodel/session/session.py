@@ -287,7 +287,7 @@ class Session:
         schema = schema_of(model)
         rows = known_rows(schema, {name: key[name] for name in schema.layout.names})
         raise RowNotFound(
-            "There is no object with this key: get() returns None in this case.",
+            "There is no object with this key. To get None in this case, call get().",
             table=schema.table,
             key=rows[0] if len(rows) == 1 else None,  # not with a random salt, nor for a name without an id
         )

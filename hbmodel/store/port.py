@@ -205,7 +205,7 @@ class Store(Reads, Writes, Administers, Protocol):
     """
 
     token_key: bytes | str | None
-    """The key with which sessions encrypt continuation tokens. The store only keeps it for them."""
+    """The key with which sessions encrypt continuation tokens. The store only keeps it for the sessions."""
 
     @property
     def capabilities(self) -> Capabilities:

@@ -239,7 +239,7 @@ def check_changes(differences: Diff, lossy: bool) -> None:
     losing = [str(difference) for difference in differences if difference.effect == "lossy"]
     if losing and not lossy:
         raise SchemaMismatch(
-            "Altering the tables would lose data: pass lossy=True (--lossy in the command line) if that is intended.",
+            "Altering the tables would lose data: pass lossy=True (--lossy on the command line) if that is intended.",
             differences=losing,
         )
 

@@ -40,7 +40,7 @@ class Forgotten:
 
     @property
     def as_json(self) -> Mapping[str, Any]:
-        """The attributes as values of JSON."""
+        """The attributes as JSON values."""
         return {**asdict(self), "writers": [writer.as_json for writer in self.writers]}
 
     @property
@@ -178,7 +178,7 @@ def _entries(
 _EXISTS = (
     "The table exists, and without its entry in the registry nothing says which layout and which indexes it has: "
     "hb.drop_tables(store, Model) drops it together with the entry, and for an external model removes only the entry. "
-    "existing=True (--existing in the command line) nevertheless forgets the entry, and leaves the tables."
+    "existing=True (--existing on the command line) nevertheless forgets the entry, and leaves the tables."
 )
 _INDEX_TABLES_EXIST = (
     "The table is gone, but some of its index tables exist, and only its entry in the registry names them: delete them "

@@ -51,7 +51,7 @@ class TableWriter:
 
     @property
     def as_json(self) -> Mapping[str, Any]:
-        """The attributes as values of JSON."""
+        """The attributes as JSON values."""
         return {
             **asdict(self),
             "seen": self.seen.isoformat(),
@@ -94,13 +94,13 @@ _UNCLEAR = (
 )
 _NEWER = "A newer version of hbmodel wrote this line of the writers' roll: forget it with that version."
 _MAY_LIVE = (
-    "The program may still run: it has renewed its line on the writers' roll lately. If it has certainly ended, give "
-    "the number of seconds since then: dead_for=... (--dead-for in the command line)."
+    "The program may still be running: it has renewed its line on the writers' roll lately. If you are certain that "
+    "it has ended, give the number of seconds since then: dead_for=... (--dead-for on the command line)."
 )
 _MAY_SEND = (
-    "The lease of the program has ended, but the program may still run and send a call that it began before. If it has "
-    "certainly ended, give the number of seconds since then: dead_for=... (--dead-for in the command line). Only then "
-    "can longest_call shorten the wait."
+    "The lease of the program has ended, but the program may still be running, and may send a call that it began "
+    "before. If you are certain that it has ended, give the number of seconds since then: dead_for=... (--dead-for on "
+    "the command line). Only then can longest_call shorten the wait."
 )
 _PUT_SINCE = (
     "The program has put its line on the writers' roll since the time at which it is said to have been dead. Nothing "
@@ -110,7 +110,7 @@ _RENEWED = "The program has put its line on the writers' roll in the meantime, s
 _ON_ITS_WAY = (
     "A request that the program sent may still be carried out, so its line on the writers' roll must stay. `reason` "
     "says for how long. This time is shorter only if the program's gateway certainly gives up its calls earlier: "
-    "longest_call=... (--longest-call in the command line)."
+    "longest_call=... (--longest-call on the command line)."
 )
 
 

@@ -124,7 +124,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "reads anything": (
         {"decode": lambda self, data: good.decode(data[:4].ljust(4, b"\0"))},
-        "does not write must raise DecodingError|beginning of a part form",
+        "does not write must raise DecodingError|of an incomplete part form",
     ),
     "a raw error of bytes": (
         {"decode": lambda self, data: good.decode(data) if len(data) == 4 else raising(ValueError())()},

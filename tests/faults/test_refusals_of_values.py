@@ -267,7 +267,7 @@ DECLARATIONS = [
     ),
     refused(
         hb.DeclarationError,
-        "The codec of the keys reads values of a different type from the annotation",
+        "The values of the codec of the keys do not have the type in the annotation",
         declared(lambda: {"v": column(), "m": (hb.Map[str, int], hb.map_column("m", hb.UInt32, hb.UInt32))}),
     ),
 ]

@@ -161,7 +161,7 @@ def annotation_known_to_checkers_only() -> None:
         a: hb.Column[Fraction] = hb.column("a")
 
 
-@mistake("of a different type from the annotation", field="k")
+@mistake("do not have the type in the annotation", field="k")
 def codec_of_another_type() -> None:
     @hb.model(table="t")
     class Bad:
@@ -169,7 +169,7 @@ def codec_of_another_type() -> None:
         a: hb.Column[int] = hb.column("a")
 
 
-@mistake("of a different type from the annotation", field="a")
+@mistake("do not have the type in the annotation", field="a")
 def codec_of_a_wider_type() -> None:
     @hb.model(table="t")
     class Bad:

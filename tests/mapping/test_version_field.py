@@ -52,7 +52,7 @@ WRONG: dict[str, tuple[str, Callable[[], object]]] = {
         lambda: declare(fields(note=(hb.Column[str | None], hb.column("n", default=None, null="delete")))),
     ),
     "no int": (
-        "The codec reads values of a different type from the annotation",
+        "The values of the codec do not have the type in the annotation",
         lambda: declare(fields(version=(hb.Column[str], hb.version()))),
     ),
     "a key": ("The attribute must be annotated hb", lambda: declare(fields(version=(hb.Key[int], hb.version())))),

@@ -224,7 +224,7 @@ def test_a_damaged_predicate_is_refused(predicate: Any) -> None:
     with fresh(Sample) as store:
         session = hb.Session(store)
         (part,) = session.query(Sample).where(Sample.station == "s").partitions(1)
-        with pytest.raises(QueryError, match=r"The partition does not contain a predicate of this model|no such field"):
+        with pytest.raises(QueryError, match=r"The predicate in the partition does not fit this model|no such field"):
             session.read_partition(evolve(part, predicate=predicate))
 
 

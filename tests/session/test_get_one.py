@@ -51,7 +51,7 @@ def test_an_object_is_returned_as_by_get(bed: Bed) -> None:
 
 def test_an_absent_object_is_an_error_with_its_key(bed: Bed) -> None:
     session = bed.use(Ticket)
-    with pytest.raises(hb.RowNotFound, match=r"get\(\) returns None") as caught:
+    with pytest.raises(hb.RowNotFound, match=r"To get None in this case") as caught:
         session.get_one(Ticket, tenant="a", number=2)
     assert isinstance(caught.value, LookupError)
     assert (caught.value.table, caught.value.key) == ("got_tickets", hb.row_key(Ticket, tenant="a", number=2))

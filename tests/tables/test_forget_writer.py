@@ -97,7 +97,7 @@ def test_a_program_that_may_be_alive_is_not_forgotten() -> None:
     with fresh(ONE, gated=False) as store:
         put_line(store, 2 * HOUR)
         error = stays(store, longest_call=SHORT)
-        assert "may still run" in error.message
+        assert "may still be running" in error.message
         assert (error.table, error.process) == ("rolled", "job.py, process 7 on one")
         assert forget(store, dead_for=1.5 * HOUR / 1000, longest_call=SHORT).state == "ended"
 
@@ -167,7 +167,7 @@ def test_two_lines_of_a_process_number_are_not_told_apart() -> None:
         assert kinds(store) == ["on", "on"]
         assert forget(store, "61" * 16, **ENDED).state == "ended"
         assert kinds(store) == ["gone", "on"]
-        assert "may still run" in stays(store, longest_call=SHORT).message  # a line that is gone is no candidate
+        assert "may still be running" in stays(store, longest_call=SHORT).message  # a line that is gone is no candidate
 
 
 @pytest.mark.parametrize("writer", ["two:7", "one:8", "62" * 16, "one", ":", ""])

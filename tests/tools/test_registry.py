@@ -121,7 +121,7 @@ def test_it_does_not_ask_if_told_so(url: str) -> None:
 def test_what_it_refuses_is_one_line_and_nothing_is_asked(url: str, yes: tuple[str, ...]) -> None:
     result = run(url, "forget", "kept-cli", *yes)
     assert result.exit_code == 2
-    assert "--existing in the command line" in result.output
+    assert "--existing on the command line" in result.output
     assert "(table-exists)" in result.output
     assert "[y/N]" not in result.output
     result = run(url, "forget", "nothing-cli", *yes)

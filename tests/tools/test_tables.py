@@ -150,7 +150,7 @@ def test_what_will_be_refused_is_not_asked_for(url: str) -> None:
     refused = run(url, "alter", "cli_lossy", answer="y\n")
     assert refused.exit_code == 2
     assert "- cli_files: family d ttl: 3600 s -> 60 s" in refused.output
-    assert "--lossy in the command line" in refused.output
+    assert "--lossy on the command line" in refused.output
     assert "Apply" not in refused.output
 
 
@@ -246,7 +246,7 @@ def test_changes_can_be_planned(url: str) -> None:
     assert (found["dry_run"], found["left"]) == (True, [])
     assert {each["kind"] for each in found["would_apply"]} == {"option", "column", "index"}
     refused = run(url, "alter", "cli_lossy", "--dry-run")
-    assert (refused.exit_code, "--lossy in the command line" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "--lossy on the command line" in refused.stderr) == (2, True)
     with hb.connect(url) as store:
         assert [family.ttl for family in store.families("cli_files")] == [3600]
     run(url, "alter", "cli_changed", "--yes")

@@ -95,7 +95,7 @@ def test_a_program_that_may_be_alive_is_forgotten_only_if_it_is_said_to_be_dead(
     put_line(url, 3_000_000)
     refused = run(url, "cli_rolled", "--forget", "one:7", "--longest-call", "10s")
     assert refused.exit_code == 2
-    assert "may still run" in refused.output
+    assert "may still be running" in refused.output
     forgotten = run(url, "cli_rolled", "--forget", "one:7", "--longest-call", "10s", "--dead-for", "40m")
     assert forgotten.exit_code == 0
 

@@ -181,7 +181,7 @@ class Drawing:
 
 
 def strip(drawing: Drawing, x: float, y: float, segments: Sequence[Segment]) -> float:
-    """Draws bytes as boxes, each with its label above and its value below; returns where that ends."""
+    """Draws bytes as boxes, each with its label above and its value below; returns the coordinate of its end."""
     for segment in segments:
         shown = hexed(segment.data) or " "
         width = max(len(text) for text in (shown, segment.label, segment.value)) * LETTER + 2 * PAD

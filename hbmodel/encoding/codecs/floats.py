@@ -98,8 +98,7 @@ class FloatCodec(FixedWidth[float]):
 
     @property
     def source(self) -> Source | None:
-        # A positive number is stored with its sign flipped, as the negative number; other values are left to the
-        # methods.
+        # A positive number is stored as the bytes of its negation; other values are left to the methods.
         stored = "({pack}(-{v}) if {v} > 0 else {encode}({v}))" if self.bits == 64 else "{encode}({v})"
         return Source(
             float,

@@ -215,8 +215,8 @@ class Delimited(Codec[str]):
         if data is not None and any(data.endswith(self.delimiter[:length]) for length in range(1, len(self.delimiter))):
             # The delimiter of a shorter value may begin with these bytes.
             raise QueryError(
-                "Delimited text cannot be searched by a prefix that ends like the beginning of the delimiter: use "
-                "a shorter prefix."
+                "Delimited text cannot be searched by a prefix whose last bytes are the first bytes of the delimiter: "
+                "use a shorter prefix."
             )
         return data
 

@@ -60,7 +60,7 @@ class UnsignedCodec(FixedWidth[int]):
             raise wrong_width(self.width, len(data))
         number = int.from_bytes(data, "big")
         if number > self.high:
-            raise DecodingError("A stored unsigned number is larger than Phoenix writes.")
+            raise DecodingError("A stored unsigned number is larger than any that Phoenix writes.")
         return number
 
     def floor(self, value: int) -> int | None:

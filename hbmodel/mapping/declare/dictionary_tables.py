@@ -76,7 +76,7 @@ class DictionaryTables:
 
     @property
     def name_column(self) -> bytes:
-        """The column of the name, in the table by id."""
+        """The column that holds the name, in the table whose key is the id."""
         return schema_of(self.by_id).by_name["name"].column
 
     def packed(self, number: int) -> bytes:

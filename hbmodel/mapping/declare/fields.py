@@ -341,7 +341,7 @@ def index(
 
 
 def each(name: str, *, desc: bool = False) -> DeclaredPart:
-    """A part of an index that contains the elements of a collection field: each different element has its own entry.
+    """A part of an index that contains the elements of a collection field: each distinct element has its own entry.
 
     Queries use such an index for the condition `Model.tags.contains("x")`. Rows whose collection is empty or None have
     no entries.

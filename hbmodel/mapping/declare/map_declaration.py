@@ -197,7 +197,7 @@ def _codec(codec: object, hint: Any, role: str, mistake: Callable[..., Declarati
         )
     if not fits(codec, hint):
         raise mistake(
-            f"The codec of the {role} reads values of a different type from the annotation.", annotation=repr(hint)
+            f"The values of the codec of the {role} do not have the type in the annotation.", annotation=repr(hint)
         )
     return codec
 

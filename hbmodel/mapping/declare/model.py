@@ -326,7 +326,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
         )
     elif not fits(codec, inner):
         raise mistake(
-            "The codec reads values of a different type from the annotation: change one of them.",
+            "The values of the codec do not have the type in the annotation: change one of them.",
             annotation=_shown(hint),
             codec=repr(codec),
         )

@@ -98,7 +98,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
         mine = renewals == 0
         if renewals is not None and renewals < 0:  # the old row has changed since it was read
             continue
-        if renewals:  # the copy must be deleted again
+        if renewals:  # the copy is out of date and must be taken back
             assert leaving is not None
             assert copied is not None
             if not schema.versioned and digest_of(schema, moved_cells(schema, new)) != copied.digest:

@@ -245,7 +245,7 @@ def _failed(schema: TableSchema, row: Row, message: str) -> UnindexedRowPlan:
 def _planned_again(
     planner: UnindexedRowPlanner, writes: Sequence[UpdateFields | PutObject], bound: int
 ) -> Protocol[list[tuple[UpdateFields | PutObject, UnindexedRowPlan, Row | None]]]:
-    """The updates whose rows have changed since they were read, planned again over the current rows."""
+    """The updates whose rows have changed since they were read, planned again for the current rows."""
     if not writes:
         return []
     rows_read: Sequence[Row | None] = yield GetRows(

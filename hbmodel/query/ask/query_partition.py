@@ -118,7 +118,7 @@ def rebuilt(schema: TableSchema, description: object) -> Predicate:
         return _rebuilt(schema, description)
     except (TypeError, ValueError, DecodingError):
         raise QueryError(
-            "The partition does not contain a predicate of this model: deploy the same model to all processes.",
+            "The predicate in the partition does not fit this model: deploy the same model to all processes.",
             table=schema.table,
         ) from None
 

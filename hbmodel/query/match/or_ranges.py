@@ -153,7 +153,7 @@ class _Level:
 
     Attributes:
         segments: the values that no condition excludes, sorted and disjoint.
-        points: the bytes of the values that equalities name, by the range of their keys.
+        points: the packed values that equalities name, by the range of keys that begin with them.
         hull: one segment that contains all segments; none if there are no segments.
     """
 

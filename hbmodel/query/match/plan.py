@@ -103,8 +103,8 @@ class Plan:
 
     @cached_property
     def entry_prefix(self) -> bytes | None:
-        """If each entry's key consists of a prefix that is the same for all entries of the query, and the key of its
-        row, returns this prefix. Otherwise None.
+        """The prefix of the entries' keys, if the key of each entry of the query is this prefix followed by the key of
+        its row. Otherwise None.
         """
         index, schema, parts = self.path.index, self.reader.schema, self.match.parts
         if (

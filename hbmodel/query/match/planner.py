@@ -173,9 +173,9 @@ def _check_scan(
         for index, missing, partly in _partial_indexes(terms, paths_of(schema, readable)):
             if partly.parts or partly.bounded:
                 raise FullScanRefused(
-                    "The query would read the whole table. An index begins with fields of its conditions, but has "
-                    "entries for only some rows, and the query may match others: repeat the condition of the index in "
-                    "the query, or call .allow_full_scan().",
+                    "The query would read the whole table. An index begins with fields of the query's conditions, but "
+                    "has entries for only some rows, and the query may match others: repeat the condition of the index "
+                    "in the query, or call .allow_full_scan().",
                     table=schema.table,
                     path=built.path.name,
                     index=index.name,

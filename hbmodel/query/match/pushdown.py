@@ -1,9 +1,9 @@
-"""Turns predicates into filters that the server evaluates while it scans, although the client checks all of them again.
+"""Turns predicates into filters that the server evaluates while it scans; the client checks all predicates again.
 
-A filter may pass too many rows, but never too few. Because of five problems, some conditions are left to the client. An
-empty cell (None) sorts below every value. In a column that does not allow None, an empty cell is read as the default.
-Negative counters do not sort by their bytes. A filtered column must be among the columns that are read. A filter that
-leaves out values hides the value of the liveness cell.
+A filter may pass too many rows, but never too few. Some conditions are left to the client, for five reasons. An empty
+cell (None) sorts below every value. In a column that does not allow None, an empty cell is read as the default.
+Negative counters do not sort by their bytes. A column that is not read cannot be filtered. A filter that strips the
+values from cells also strips that of the liveness cell.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _column_filter(predicate: Comparison | In | StartsWith, field: Field, missin
             return None
         try:
             start = field.codec.raw_prefix(predicate.prefix)
-        except QueryError:  # which values have this prefix cannot be seen from the bytes
+        except QueryError:  # the bytes do not show which values have this prefix
             return None
         if not start or start[0] == 0:  # values that begin with 00 are escaped, except in external tables
             return None

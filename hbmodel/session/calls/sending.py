@@ -26,7 +26,7 @@ class Sending:
 
     def __init__(self, calls: object = None) -> None:
         self._calls = calls if isinstance(calls, Calls) else None
-        self._operation: Operation | None = None  # the operation that has begun and was not answered yet
+        self._operation: Operation | None = None  # the operation that has begun and has not been answered yet
         self._changed = False  # whether an operation that has ended may have changed a table
         if self._calls is not None:
             self._calls.nothing_sent = True

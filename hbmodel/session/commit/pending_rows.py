@@ -44,8 +44,8 @@ class PendingRows:
         self.taken = 0
 
     def check_row(self, call: str, schema: TableSchema, row: bytes, *, beside_updates: bool = False) -> None:
-        """Raises `SessionError` if a pending call for the same model writes a row. Calls for other models of the table
-        are ignored, because they write other cells.
+        """Raises `SessionError` if a pending call for the same model writes this row. Calls for other models of the
+        table are ignored, because they write other cells.
 
         Args:
             call: the name of the call that runs immediately.

@@ -16,7 +16,7 @@ NO_TABLE = (
 )
 """The message of `TableNotFound`."""
 
-NO_FAMILY = "The table has no column family of that name: hb.alter() adds those of a model."
+NO_FAMILY = "The table has no column family of that name: hb.alter() adds the families that a model declares."
 """The message of `FamilyNotFound`."""
 
 

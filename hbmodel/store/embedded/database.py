@@ -30,7 +30,7 @@ _CACHE_KIB = 16 * 1024
 _SCHEMA = (
     "CREATE TABLE tables (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, layout BLOB NOT NULL)",
     # The cells of a row from column `first` up to the first column of the next segment. `ends` is the earliest time at
-    # which the TTL of a put in the segment is over.
+    # which a put in the segment expires.
     "CREATE TABLE segments (table_id INTEGER, row BLOB, first BLOB, ends INTEGER, cells BLOB NOT NULL,"
     " PRIMARY KEY (table_id, row, first)) WITHOUT ROWID",
     # `target` is a family or a column; its cells up to `timestamp` are deleted, even if they arrive later.

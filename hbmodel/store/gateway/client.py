@@ -81,7 +81,7 @@ class GatewayClient(ClosingStore):
     """The calls that read ranges of rows."""
 
     token_key: bytes | str | None = None
-    """The key with which sessions encrypt continuation tokens; the store only keeps it for them."""
+    """The key with which sessions encrypt continuation tokens; the store only keeps it for the sessions."""
 
     def __init__(
         self,

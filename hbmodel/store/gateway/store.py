@@ -77,7 +77,7 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _question_overhead(self, columns: Sequence[bytes]) -> int:
-        """The bytes that each row adds to a call of `_get_request`, in addition to the row's key."""
+        """How many bytes each row takes in a call of `_get_request`, without its key."""
 
     @abstractmethod
     def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:

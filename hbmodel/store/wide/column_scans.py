@@ -15,7 +15,7 @@ from hbmodel.store.wide.slices import NO_OBJECTS
 def scan_columns(
     store: Store, table: str, scans: Sequence[Scan], columns: Sequence[Interval]
 ) -> Sequence[Iterator[Sequence[Row]]]:
-    """Like `Store.scan`, but reads only the objects whose qualifiers lie in some ranges, in any row.
+    """Like `Store.scan`, but reads, in every row, only the objects whose qualifiers lie in the given ranges.
 
     Args:
         columns: ranges of qualifiers as in a `SliceScan`.

@@ -31,7 +31,7 @@ class JoinedPieces:
         self._last: bytes | None = None
         """The last column of the row that belongs to an object that was returned."""
         self._dropping = False
-        """Whether the scan reads the row again, so that columns of objects that were already returned follow."""
+        """Whether the scan has begun the row again. It then first repeats columns of objects that were returned."""
         self._read = self._read_bytes = 0
 
     def piece(self, row: Row) -> list[ObjectRow]:

@@ -89,7 +89,7 @@ def _planned(store: Store, models: Sequence[Declared], registry: str) -> tuple[l
         other = None if entry is not None else other_registry(store, schema, existing, catalog)
         if other is not None:
             raise SchemaMismatch(
-                "The table is registered in another registry, which says what else belongs to it: name that registry.",
+                "Another registry knows the table, and which models and indexes belong to it: name that registry.",
                 table=schema.table,
                 registry=registry,
                 other=other,

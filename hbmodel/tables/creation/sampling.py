@@ -81,7 +81,7 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
             rows += len(batch)
             after = batch[-1].row + b"\x00"
         if rows:
-            # The first scan begins at a row, and not at a random key before a row, so this row is not counted.
+            # The first scan begins exactly at the first row, not at a random key before it: that row is not counted.
             runs.append(_Run(rows - (begin == first), max(1, _place(after, common) - _place(begin, common))))
         if rows < limit:  # the end of the table
             break

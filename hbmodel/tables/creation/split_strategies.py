@@ -3,8 +3,8 @@ load is distributed from the first row on.
 
 A split key is the first row key of a region; n regions have n - 1 split keys. All strategies here make keys in the byte
 layout of the model, so each region can contain keys. HBase's `Bytes.split` interpolates between two byte strings
-instead. For keys of hex digits, whose bytes are 30 to 39 and 61 to 66, some of these regions lie between `9` and `a`,
-where there are no keys.
+instead. For keys of hex digits, whose bytes are (in hex) 30 to 39 and 61 to 66, some of the regions that it makes lie
+between `9` and `a`, where there are no keys.
 """
 
 from __future__ import annotations

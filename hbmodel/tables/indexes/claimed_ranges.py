@@ -32,7 +32,7 @@ from hbmodel.tables.registry.layout_text import canonical_json
 FAMILY = b"m"
 RANGES = b"m:ranges"
 SAMPLES = 20
-"""How many refused rows are recorded for a range. All of them are counted."""
+"""The maximum number of refused rows that are recorded for a range. Further rows are only counted."""
 
 LOOK = 1.0
 """Seconds between two checks of the progress of other programs."""

@@ -443,5 +443,5 @@ def check_layout(schema: TableSchema, registration: Registration) -> None:
 
 
 def taken_line(name: str, state: IndexState) -> str:
-    """The line of a message that says that the name of an index belongs, or belonged, to another one."""
+    """The line of a message that says that the name of an index belongs, or once belonged, to another index."""
     return f"index {name}: the name belongs to an index that is called {state.name} now; choose another"

@@ -178,7 +178,7 @@ class TableFromRegistry:
         return bucket
 
     def _shown(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The values of a row key. For a split field, this is the beginning of its time bucket."""
+        """The values of a row key. The value of a split field is the beginning of its time bucket."""
         halves = self._halves
         if halves is None:
             return values

@@ -163,7 +163,7 @@ def build(
 
 
 def _to_build(store: Store, model: type[Any], name: str | None, registry: str) -> list[str]:
-    """The indexes of a model to build: the named one, or all declared ones that are not readable yet."""
+    """The indexes to build for a model: the named one, or all declared ones that are not readable yet."""
     if name is not None:
         return [name]
     declared = schema_of(model).indexes

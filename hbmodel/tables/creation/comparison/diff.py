@@ -185,8 +185,8 @@ def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]
 def _unmapped_families(
     store: Store, table: DeclaredTable, catalog: Registry, existing: Collection[str]
 ) -> Iterator[Difference]:
-    """Families of a live table that belong to none of these or the registered models. Deletes of objects do not delete
-    cells in such families.
+    """Families of a live table that belong neither to one of these models nor to a registered one. Deletes of objects
+    do not delete cells in such families.
     """
     mapped = {family.name for family in table.families}
     live = [family.name for family in store.families(table.name) if family.name not in mapped]

@@ -19,7 +19,7 @@ from hbmodel.tables.registry.registered_model import registered_model
 from hbmodel.tables.registry.registry_table import Registry
 
 CELLS = 1000
-"""How many cells of a sampled row are examined at most. A row of a wide model may have millions of cells."""
+"""The maximum number of cells of a sampled row that are examined. A row of a wide model may have millions of cells."""
 
 ToDeclare = Callable[[bytes], bytes | None]
 """The function from the column of a cell to the column that a model would have to declare for it. None if the model
