@@ -67,7 +67,7 @@ def _check_identity(codec: Codec[Any]) -> None:
     again = make(*arguments)
     if again != codec or hash(again) != hash(codec):
         _broken(
-            codec, "The codec does not equal a copy that is made of the same arguments: make it a frozen attrs class."
+            codec, "The codec does not equal a copy that is made from the same arguments: make it a frozen attrs class."
         )
     spec = codec.spec
     if not isinstance(spec, dict) or not isinstance(spec.get("codec"), str):
@@ -89,7 +89,7 @@ def _check_raw(codec: Codec[T], value: T) -> None:
     if codec.width is not None and len(data) != codec.width:
         _broken(codec, "The raw form does not have the declared width.", value, data)
     if not data and not codec.may_be_empty:
-        _broken(codec, "A value is stored as no bytes: declare may_be_empty = True.", value)
+        _broken(codec, "A value is stored as empty bytes: declare may_be_empty = True.", value)
     _check_same(codec, value, codec.decode(data))
     if codec.encode(codec.decode(data)) != data:
         _broken(codec, "The stored bytes change if a value is read and written again.", value, data)

@@ -173,7 +173,8 @@ def read_state(directory: Path) -> State | None:
         written = json.loads(path.read_text("utf-8"))
         if written["format"] != _FORMAT:
             raise LocalHBaseError(
-                "The directory was written by another release of hbmodel; stop that HBase, or choose another one.",
+                "The directory was written by another release of hbmodel; stop the HBase in it, or choose another "
+                "directory.",
                 file=str(path),
             )
         owner = written["owner"]
@@ -188,7 +189,8 @@ def read_state(directory: Path) -> State | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LocalHBaseError(
-            "The record of what runs in the directory cannot be read; delete it if nothing runs there.", file=str(path)
+            "The record of what runs in the directory cannot be read; delete this file if nothing runs there.",
+            file=str(path),
         ) from error
 
 

@@ -170,7 +170,8 @@ class Launcher:
         details = {"process": role, "log": str(shown), "last_error": last_trouble(self.directory, role)}
         if port_was_taken(self.directory, role):
             raise PortTaken(
-                "Another program took a port of HBase during its start; start it again, or name free ports.", **details
+                "Another program took a port of HBase while HBase was starting; start HBase again, or name free ports.",
+                **details,
             )
         raise LocalHBaseError("HBase exited during its start; its log says why.", **details)
 

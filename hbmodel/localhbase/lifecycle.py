@@ -108,7 +108,7 @@ def start(
         if state and _alive(state):
             if exclusive:
                 raise LocalHBaseError(
-                    "An HBase is already running in the directory; stop it first, or choose another one.",
+                    "An HBase is already running in the directory; stop it first, or choose another directory.",
                     directory=str(path),
                 )
             _refuse_other_settings(path, state, settings, ports or {})
@@ -229,7 +229,8 @@ def _started(path: Path) -> Status:
     if running is None:
         processes.end(processes.marked(configuration.mark(path)), grace=0)
         raise LocalHBaseError(
-            "HBase was stopped, or its directory deleted, during its start; start it again.", directory=str(path)
+            "HBase was stopped, or its directory deleted, while it was starting; start HBase again.",
+            directory=str(path),
         )
     return running
 
@@ -248,7 +249,7 @@ def _recorded(path: Path, role: str) -> State:
     state = read_state(path)
     if state is None or role not in state.processes:
         raise LocalHBaseError(
-            "This process was not started in the directory; start HBase with it first.",
+            "This process was not started in the directory; start an HBase that includes it first.",
             process=role,
             directory=str(path),
         )
@@ -261,7 +262,7 @@ def _refuse_other_settings(path: Path, state: State, settings: Settings | None, 
         settings = evolve(settings, version=state.settings.version)
     if other_ports or (settings is not None and settings != state.settings):
         raise LocalHBaseError(
-            "An HBase with other settings is running in the directory; stop it first, or choose another one.",
+            "An HBase with other settings is running in the directory; stop it first, or choose another directory.",
             directory=str(path),
         )
 

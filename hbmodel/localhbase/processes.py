@@ -125,7 +125,7 @@ def spawn(command: Sequence[str], *, environment: Mapping[str, str], output: Pat
         pid = os.posix_spawn(command[0], list(command), dict(environment), file_actions=actions, setsid=True)
     except OSError as error:
         raise LocalHBaseError(
-            "A program could not be started: see the reason.", program=command[0], cause=error.strerror
+            "A program could not be started: see `cause`.", program=command[0], cause=error.strerror
         ) from error
     return known(pid)
 

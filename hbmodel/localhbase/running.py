@@ -82,7 +82,7 @@ class LocalHBase:
         """
         if self._directory is not None:
             raise LocalHBaseError(
-                "This HBase was started already: enter its `with` block once.", directory=str(self._directory)
+                "This HBase was started already: enter its `with` block only once.", directory=str(self._directory)
             )
         directory = _temporary_directory() if self._given is None else Path(self._given)
         try:

@@ -27,7 +27,7 @@ _NAMED_ELSEWHERE = {
     **dict.fromkeys(("year", "month", "day", "date"), "a range, such as Model.field >= first, Model.field < next"),
     **dict.fromkeys(
         ("lower", "upper", "casefold", "strip", "split", "endswith", "icontains", "ilike", "iexact", "istartswith"),
-        "a condition on another field, declared by hb.computed(function, of=name), on which there can be an index",
+        "a condition on another field, declared with hb.computed(function, of=name), on which there can be an index",
     ),
 }
 """Names of SQLAlchemy, Django and PynamoDB, and of values, each with what to write in a condition."""

@@ -117,8 +117,8 @@ def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any, *, exte
     for f in keys[rows:]:
         if not f.in_qualifier:
             raise DeclarationError(
-                "All key fields after a field in the qualifier must be there too: give them in_qualifier=True, or "
-                "declare them before it.",
+                "All key fields after a field in the qualifier must be in the qualifier too: give them "
+                "in_qualifier=True, or declare them before that field.",
                 model=model,
                 field=f.name,
             )

@@ -192,8 +192,8 @@ def _check_not_moving(store: Store, catalog: Registry, schemas: Iterable[TableSc
             continue
         if none_must_wait(schema, registration.layout):
             raise MigrationError(
-                "The objects of the table are being moved: finish the migration, or roll it back, before a column may "
-                "be None.",
+                "The objects of the table are being moved: finish the migration, or roll it back, before you "
+                "allow None in a column.",
                 table=schema.table,
                 phase=registration.move.phase,
             )
@@ -231,7 +231,7 @@ def check_changes(differences: Diff, lossy: bool) -> None:
         raise SchemaMismatch(LOST_INDEX, table=stopping[0].table, differences=refused)
     if refused:
         raise SchemaMismatch(
-            "The live tables cannot be altered to what the models declare: declare what is live, as `differences` "
+            "The live tables cannot be altered to match the models: declare what is live, as `differences` "
             "lists it; declare a changed column under another name and alias, and a changed index under another name; "
             "or use a new table.",
             differences=refused,

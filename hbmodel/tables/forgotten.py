@@ -181,9 +181,9 @@ _EXISTS = (
     "existing=True (--existing on the command line) nevertheless forgets the entry, and leaves the tables."
 )
 _INDEX_TABLES_EXIST = (
-    "The table is gone, but some of its index tables exist, and only its entry in the registry names them: delete them "
-    "first, with `hbmodel index drop`, store.delete_table() or HBase's shell. existing=True (--existing in the command "
-    "line) nevertheless forgets the entry, and leaves the tables."
+    "The table is gone, but some of its index tables exist, and only its entry in the registry names them: delete the "
+    "index tables first, with `hbmodel index drop`, store.delete_table() or HBase's shell. existing=True (--existing "
+    "on the command line) nevertheless forgets the entry, and leaves the tables."
 )
 
 

@@ -198,7 +198,7 @@ class VersionConformance:
             with pytest.raises(InvalidRequest):
                 bed.store.scan(bed.table, [Scan(before=before)])  # type: ignore[arg-type]
         for most in (0, 2**31, "1"):
-            with pytest.raises(InvalidRequest, match="Give how many versions to read, one or more"):
+            with pytest.raises(InvalidRequest, match="Give the number of versions to read, at least one"):
                 read_versions(bed.store, bed.table, row, [b"e:a"], most)  # type: ignore[arg-type]
         with pytest.raises(InvalidRequest):
             read_versions(bed.store, bed.table, row, [b"e"], 1)

@@ -96,11 +96,11 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         {"__eq__": lambda self, other: self is other, "__hash__": object.__hash__},
         "does not equal a copy",
     ),
-    "no bytes": ({"encode": lambda self, value: bytearray(good.encode(value))}, "must return bytes"),
+    "empty bytes": ({"encode": lambda self, value: bytearray(good.encode(value))}, "must return bytes"),
     "another width": ({"width": 5}, "declared width"),
     "empty": (
         {"width": None, "key": False, "encode": lambda self, value: b"" if value == 0 else good.encode(value)},
-        "no bytes",
+        "empty bytes",
     ),
     "another type": ({"decode": lambda self, data: float(good.decode(data))}, "equal and of the same type"),
     "another value": ({"decode": lambda self, data: good.decode(data) + 1}, "equal and of the same type"),

@@ -75,7 +75,7 @@ VALUES = [
         "Values of this codec cannot be searched by prefix: only text and bytes",
         lambda: hb.codecs.Int8.encode_prefix(1),
     ),
-    refused(hb.EncodingError, "must not contain the delimiter", lambda: hb.codecs.Delimited("|").encode("a|b")),
+    refused(hb.EncodingError, "must not begin within the text", lambda: hb.codecs.Delimited("|").encode("a|b")),
     refused(
         hb.QueryError, "Delimited text cannot be searched by a", lambda: hb.codecs.Delimited("::").encode_prefix("a:")
     ),
@@ -186,7 +186,7 @@ DECLARED = [
     ),
     refused(
         hb.DeclarationError,
-        "Declare a column family with options by",
+        "To declare a column family with options, write",
         lambda: declared(families=(Family("t"),)),  # type: ignore[arg-type]
     ),
     refused(
@@ -312,7 +312,7 @@ REQUESTS = [
     ),
     on_store(
         hb.errors.InvalidRequest,
-        "A table cannot have two column families of one name",
+        "A table cannot have two column families with the same name",
         lambda s: s.create_table("u", FAMILY * 2),
     ),
     on_store(

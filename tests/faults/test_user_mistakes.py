@@ -37,7 +37,7 @@ from tests.support.models import Order, Person, Sample, order
         (lambda store: hb.create_tables(store, Sample, splits=hb.tables.FromSample([1, 2], 2)), "objects of the model"),
         (lambda store: hb.tables.check_regions(store, Order, sample=[1]), "objects of the model"),
         (lambda store: hb.tables.split_keys(Order, 4), "This is not a split strategy"),
-        (lambda store: hb.ByBucket(within=4), "split further by"),
+        (lambda store: hb.ByBucket(within=4), "split further only by"),
         (lambda store: hb.tables.check_regions(store, Order, alphabet="0123"), "An alphabet must be bytes"),
         (lambda store: hb.Session(store, on_call=3), "on_call takes a function"),
         (lambda store: hb.connect("memory:", on_call="print"), "on_call takes a function"),

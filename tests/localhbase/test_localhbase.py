@@ -130,7 +130,7 @@ def test_a_version_that_cannot_be_had_is_refused_before_anything_starts(fake: Pa
 def test_one_object_is_started_once(fake: Path) -> None:
     with (
         LocalHBase(fake) as hbase,
-        pytest.raises(LocalHBaseError, match="This HBase was started already: enter its `with` block once"),
+        pytest.raises(LocalHBaseError, match="This HBase was started already: enter its `with` block only once"),
     ):
         hbase.start()
 
@@ -268,7 +268,7 @@ def test_a_directory_that_is_deleted_during_a_start_leaves_no_process(
 
     monkeypatch.setattr("hbmodel.localhbase.launching.server_is_ready", ready)
     with pytest.raises(
-        LocalHBaseError, match="HBase was stopped, or its directory deleted, during its start; start it again"
+        LocalHBaseError, match="HBase was stopped, or its directory deleted, while it was starting; start HBase again"
     ) as error:
         _ = lifecycle.restart(fake, "server") if again else lifecycle.start(fake, settings=Settings(gateways=()))
     assert str(fake) in one_line(error)
@@ -322,7 +322,7 @@ def test_a_record_that_cannot_be_read_is_one_sentence(fake: Path) -> None:
     record = fake / "state.json"
     for text, message in (
         ('{"format": 99}', "The directory was written by another release of hbmodel"),
-        ("{", "cannot be read; delete it"),
+        ("{", "cannot be read; delete this file"),
     ):
         record.write_text(text)
         with pytest.raises(LocalHBaseError, match=message) as error:

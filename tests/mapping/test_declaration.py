@@ -87,7 +87,7 @@ def annotation_without_a_type() -> None:
 
 
 @mistake(
-    "must be declared by hb.key, hb.column, hb.map_column, hb.counter or hb.version",
+    "must be declared with hb.key, hb.column, hb.map_column, hb.counter or hb.version",
     field="a",
     expected="a: hb.Column[int] = hb.column()",
 )
@@ -98,7 +98,7 @@ def annotation_without_a_declaration() -> None:
         a: hb.Column[int]
 
 
-@mistake("must be declared by hb.key, hb.column, hb.map_column, hb.counter or hb.version", field="a")
+@mistake("must be declared with hb.key, hb.column, hb.map_column, hb.counter or hb.version", field="a")
 def plain_attribute() -> None:
     @hb.model(table="t")
     class Bad:
@@ -106,7 +106,7 @@ def plain_attribute() -> None:
         a: int = 3
 
 
-@mistake("must be declared by hb.key", field="a", expected="a: hb.Column[str | None] = hb.column(default=None)")
+@mistake("must be declared with hb.key", field="a", expected="a: hb.Column[str | None] = hb.column(default=None)")
 def attribute_of_a_dataclass() -> None:
     @hb.model(table="t")
     class Bad:
@@ -114,7 +114,7 @@ def attribute_of_a_dataclass() -> None:
         a: str | None = None
 
 
-@mistake("must be declared by hb.key", field="a", expected="a: hb.Column[Path] = hb.column()")
+@mistake("must be declared with hb.key", field="a", expected="a: hb.Column[Path] = hb.column()")
 def attribute_with_a_value_that_is_no_literal() -> None:
     @hb.model(table="t")
     class Bad:
@@ -122,14 +122,14 @@ def attribute_with_a_value_that_is_no_literal() -> None:
         a: Path = Path("here")
 
 
-@mistake("must be declared by hb.key", field="k", expected="k: hb.Key[int] = hb.key()")
+@mistake("must be declared with hb.key", field="k", expected="k: hb.Key[int] = hb.key()")
 def key_without_a_declaration() -> None:
     @hb.model(table="t")
     class Bad:
         k: hb.Key[int]
 
 
-@mistake("must be declared by hb.key", field="m", expected="m: hb.Map[str, int] = hb.map_column()")
+@mistake("must be declared with hb.key", field="m", expected="m: hb.Map[str, int] = hb.map_column()")
 def map_without_a_declaration() -> None:
     @hb.model(table="t")
     class Bad:
@@ -311,21 +311,21 @@ def value_of_a_flag_of_our_own() -> None:
         k: hb.Key[int] = hb.key()
 
 
-@mistake("must be bytes that are not empty", option="exists", found="b''")
+@mistake("It must not be empty, and must not be a 00 byte", option="exists", found="b''")
 def empty_value_of_a_flag() -> None:
     @hb.model(table="t", external=True, exists=hb.flag("_0", b""))
     class Bad:
         k: hb.Key[int] = hb.key()
 
 
-@mistake("must be bytes that are not empty", option="exists", found=repr(bytes(9)))
+@mistake("It must not be empty, and must not be a 00 byte", option="exists", found=repr(bytes(9)))
 def value_of_a_claim() -> None:
     @hb.model(table="t", external=True, exists=hb.flag("_0", bytes(9)))
     class Bad:
         k: hb.Key[int] = hb.key()
 
 
-@mistake("a field whose cell each row has", field="a", known=["b"])
+@mistake("a field that has a cell in every row", field="a", known=["b"])
 def existence_by_a_column_with_a_default() -> None:
     @hb.model(table="t", external=True, exists="a")
     class Bad:

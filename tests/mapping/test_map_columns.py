@@ -131,11 +131,11 @@ MISTAKES: dict[str, tuple[Declaration, str]] = {
     ),
     "codec of another type": (
         lambda: declared(m=(hb.map_column("m", hb.Int32), TEXTS)),
-        r"do not have the type in the annotation\.",
+        r"do not have the type in the annotation: change",
     ),
     "value codec of another type": (
         lambda: declared(m=(hb.map_column("m", hb.Text, hb.codecs.Int8), TEXTS)),
-        r"do not have the type in the annotation\.",
+        r"do not have the type in the annotation: change",
     ),
     "no codec": (lambda: declared(m=(hb.map_column("m", str), TEXTS)), "A codec must be a Codec"),  # type: ignore[arg-type]
     "empty alias": (lambda: declared(m=(hb.map_column(""), TEXTS)), "needs an alias"),

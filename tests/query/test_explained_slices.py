@@ -139,7 +139,7 @@ def test_slices_are_in_the_values_of_fields(session: hb.Session) -> None:
     assert split.columns == "at >= 2026-01-01T00:30:00+00:00, at <= 2026-01-01T04:00:00+00:00"
     word = session.query(Word).allow_full_scan().explain().slices
     assert word is not None
-    assert (word.rows, word.columns) == ("the one of the model", "all of the model")
+    assert (word.rows, word.columns) == ("the only row of the model", "all of the model")
     several = visits.where(Visit.name.in_([f"m{n}" * 40 for n in range(6)])).allow_full_scan().explain().slices
     assert several is not None
     assert several.rows == "all"

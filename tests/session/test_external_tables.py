@@ -278,7 +278,7 @@ def declared(**options: Any) -> None:
         ({"default": None, "null": "marker"}, "an absent cell, since an empty cell is a value of its own"),
         ({}, "an absent cell: give default=None"),
         ({"default": "x"}, "an absent cell: give default=None"),
-        ({"default": None, "versions": 3}, "its delete would hide the older versions"),
+        ({"default": None, "versions": 3}, "would hide its older versions"),
     ],
 )
 def test_what_cannot_be_told_apart_is_refused(options: dict[str, Any], message: str) -> None:

@@ -195,7 +195,7 @@ def test_rows_with_a_ttl_can_be_adopted_again() -> None:
 
 
 def test_a_counter_whose_qualifier_is_data_is_read_as_a_column() -> None:
-    with pytest.raises(hb.DeclarationError, match=r'it can read counters: hb\.column\("", hb\.codecs\.java\.Long\)'):
+    with pytest.raises(hb.DeclarationError, match=r'can also read counters: hb\.column\("", hb\.codecs\.java\.Long\)'):
 
         @hb.model(**EXTERNAL, kind=b"hits:")
         class Counted:

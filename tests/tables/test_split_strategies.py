@@ -172,7 +172,7 @@ def test_bounds_of_hex_text_stand_for_what_begins_with_them() -> None:
     with pytest.raises(hb.DeclarationError, match=r"low is greater than the bound high.*low='9', high='80'"):
         split_keys(Hashed, Hexadecimal(4, low="9", high="80"))
     for bound in ("", "0x1", "g", 5):
-        with pytest.raises(hb.DeclarationError, match="A bound of hex text is hex digits"):
+        with pytest.raises(hb.DeclarationError, match="A bound of hex text must consist of hex digits"):
             Hexadecimal(4, low=bound)  # type: ignore[arg-type]
 
 

@@ -129,7 +129,7 @@ def test_what_is_read_both_ways_is_asked_for(url: str) -> None:
     assert "--as hex or --as shell" in refused(url, "key", "decode", "cli_pets", "6162")
     assert lines(url, "key", "decode", "cli_pets", "6162", "--as", "hex")[0]["fields"] == {"owner": "ab"}
     assert lines(url, "key", "decode", "cli_pets", "6162", "--as", "shell")[0]["fields"] == {"owner": "6162"}
-    assert "The key is not written in this way" in refused(url, "key", "decode", "cli_pets", "ann", "--as", "hex")
+    assert "The key cannot be read in this notation" in refused(url, "key", "decode", "cli_pets", "ann", "--as", "hex")
 
 
 def test_rows_of_wide_and_randomly_salted_tables(url: str) -> None:

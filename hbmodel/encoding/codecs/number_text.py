@@ -191,7 +191,8 @@ class Delimited(Codec[str]):
         # found too.
         if (data + self.delimiter).find(self.delimiter) != len(data):
             raise EncodingError(
-                "Text that ends with a delimiter must not contain the delimiter.", delimiter=self.delimiter
+                "The delimiter is stored after the text, so it must not begin within the text.",
+                delimiter=self.delimiter,
             )
         return data
 

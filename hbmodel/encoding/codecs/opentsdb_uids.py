@@ -129,8 +129,8 @@ class UidDictionary(Dictionary):
             ) from None
         if not 0 < len(stored) <= MAX_ROW_LENGTH or stored == COUNTER_ROW:
             raise EncodingError(
-                "A name in OpenTSDB must have 1 to 32,767 characters, and the single character 0 is the row of its "
-                "counters.",
+                "A name in OpenTSDB must have 1 to 32,767 characters, and must not be a single NUL character: that is "
+                "the row key of OpenTSDB's counters.",
                 dictionary=self.name,
                 length=len(stored),
             )

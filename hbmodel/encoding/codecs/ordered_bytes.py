@@ -275,7 +275,8 @@ class OrderedBlobCodec(_Ordered, Codec[bytes]):
         data = to_bytes(value)
         if END in data:
             raise EncodingError(
-                "A Blob of OrderedBytes cannot contain 00 where something marks its end, as in descending order."
+                "Where the end of a Blob must be marked, as in descending order, OrderedBytes marks it with 00: such a "
+                "Blob cannot contain 00."
             )
         return BLOB_COPY + data + END
 

@@ -50,7 +50,7 @@ def _decoder(form: Any, declared: Any) -> Any:
         return form.Decoder(declared)
     except (TypeError, ValueError) as error:
         raise DeclarationError(
-            "A structured value cannot have this type: see the reason.", type=repr(declared), reason=str(error)
+            "A structured value cannot have this type: see `reason`.", type=repr(declared), reason=str(error)
         ) from error
 
 

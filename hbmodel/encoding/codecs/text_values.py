@@ -82,8 +82,8 @@ class DecimalValueCodec(Codec[Decimal]):
             raise DecodingError("Stored bytes are not the text of a decimal number.") from None
         if not number.is_finite() or "E" in data.decode().upper() or f"{number:f}".encode() != data:
             raise DecodingError(
-                "Stored text is not a decimal number in the form that is written, such as 1.50: declare the column as "
-                "hb.Text."
+                "Stored text is not a decimal number in the form that this codec writes, such as 1.50: declare the "
+                "column as hb.Text."
             )
         return number
 

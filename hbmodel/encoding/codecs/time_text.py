@@ -170,7 +170,7 @@ class DateText(FixedWidth[date]):
         try:
             return date(numbers["%Y"], numbers["%m"], numbers["%d"])
         except ValueError:
-            raise DecodingError("Stored text is not a date of the calendar.") from None
+            raise DecodingError("Stored text is not a valid date.") from None
 
     @property
     def spec(self) -> dict[str, JSON]:
@@ -230,7 +230,7 @@ class DatetimeText(FixedWidth[datetime]):
         try:
             return datetime(numbers["%Y"], numbers["%m"], numbers["%d"], hour, minute, second, fraction, UTC)
         except ValueError:
-            raise DecodingError("Stored text is not a time of the calendar.") from None
+            raise DecodingError("Stored text is not a valid time.") from None
 
     def floor(self, value: datetime) -> datetime:
         instant = since_epoch(value, self.round)

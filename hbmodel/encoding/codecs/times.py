@@ -41,8 +41,8 @@ def _plain(value: Any, round: bool) -> datetime:
         raise wrong_type(datetime, value)
     if getattr(value, "nanosecond", 0) and not round:
         raise EncodingError(
-            "A time is more precise than a microsecond: truncate it (in pandas: .floor('us')), or let the codec round "
-            'it down to its unit: declare it with round=True, as in hb.Datetime("us", round=True).'
+            "A time is more precise than a microsecond: truncate it (in pandas: .floor('us')), or declare the codec "
+            'with round=True, as in hb.Datetime("us", round=True), so that it rounds down to its unit.'
         )
     try:
         return datetime(

@@ -14,7 +14,9 @@ V = TypeVar("V")
 
 def _varying(codec: Any) -> Any:
     if declared_codec(codec).width is not None:
-        raise DeclarationError("A codec of fixed width has no terminator: use it as it is.", codec=repr(codec))
+        raise DeclarationError(
+            "A codec of fixed width has no terminator: use it without Unterminated.", codec=repr(codec)
+        )
     return codec
 
 

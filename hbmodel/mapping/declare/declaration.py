@@ -67,12 +67,13 @@ def build_schema(
     salt = _bind(name, options.salt, layout)
     if salt.random and not options.immutable:
         raise DeclarationError(
-            "RandomSalt needs @hb.model(immutable=True): a row's bucket cannot be found again to change it.", model=name
+            "RandomSalt needs @hb.model(immutable=True): the bucket of a row cannot be found again to change the row.",
+            model=name,
         )
     if indexes and options.external and not options.immutable:
         raise DeclarationError(
-            "Indexes on an external table need @hb.model(immutable=True): queries would miss what its other "
-            "writers change.",
+            "Indexes on an external table need @hb.model(immutable=True): queries would miss what other "
+            "programs change.",
             model=name,
         )
     if indexes and salt.random and any(prefix != bytes((bucket % 256,)) for bucket, prefix in enumerate(salt.prefixes)):
@@ -155,7 +156,7 @@ def _witness(model: str, fields: Sequence[Field], options: ModelOptions) -> byte
     column = known.get(options.witness or "")
     if column is None:
         raise DeclarationError(
-            "exists must name a field whose cell each row has: a column without a default, not a key field.",
+            "exists must name a field that has a cell in every row: a column without a default, not a key field.",
             model=model,
             field=options.witness,
             known=sorted(known),
@@ -254,7 +255,7 @@ def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -
         )
     if options.external:
         raise DeclarationError(
-            "An external table cannot have versions: its other writers would not count them.",
+            "An external table cannot have versions: the other programs would not increase them.",
             model=model,
             field=versions[0],
         )

@@ -146,9 +146,9 @@ def _check_versioned(schema: TableSchema, earlier: TableSchema) -> None:
 
 
 _OFFLINE = (
-    "stop the programs that write it, read every object, with .load(Model.field) for each map column, add it with the "
-    "new model to an empty table, and increment its counters there with session.increment() after the commit. If that "
-    "fails, empty the new table and begin again. Then start the programs with the new model."
+    "stop the programs that write the table, read every object, with .load(Model.field) for each map column, add each "
+    "object with the new model to an empty table, and increment its counters there with session.increment() after the "
+    "commit. If that fails, empty the new table and begin again. Then start the programs with the new model."
 )
 
 

@@ -116,7 +116,7 @@ def check_family(family: Family, **details: Any) -> None:
 
     if not isinstance(family.name, bytes):
         raise DeclarationError(
-            'Declare a column family with options by hb.family("name", ...).', **details, family=family.name
+            'To declare a column family with options, write hb.family("name", ...).', **details, family=family.name
         )
     if family.ttl is not None and not _whole(family.ttl, range(1, FOREVER)):
         raise mistake("ttl", "A family's TTL must be at least one second.")
@@ -158,8 +158,8 @@ def with_versions(model: str, family: Family, fields: Sequence[Field], *, immuta
             )
         if f.null == "delete" and external:
             raise DeclarationError(
-                "In an external table None is an absent cell, and its delete would hide the older versions: annotate "
-                "the column without None, or leave out versions.",
+                "In an external table None is an absent cell, and a delete of the cell would hide its older versions: "
+                "annotate the column without None, or leave out versions.",
                 model=model,
                 field=f.name,
             )

@@ -197,7 +197,8 @@ def _codec(codec: object, hint: Any, role: str, mistake: Callable[..., Declarati
         )
     if not fits(codec, hint):
         raise mistake(
-            f"The values of the codec of the {role} do not have the type in the annotation.", annotation=repr(hint)
+            f"The values of the codec of the {role} do not have the type in the annotation: change one of them.",
+            annotation=repr(hint),
         )
     return codec
 

@@ -224,7 +224,7 @@ def _fields(
             )
         if name not in specs and not is_class_var(hint):
             raise DeclarationError(
-                "An annotated attribute must be declared by hb.key, hb.column, hb.map_column, hb.counter or "
+                "An annotated attribute must be declared with hb.key, hb.column, hb.map_column, hb.counter or "
                 "hb.version (or be a ClassVar).",
                 model=cls.__name__,
                 field=name,
@@ -260,7 +260,7 @@ def _check_name(name: str, mistake: Callable[..., DeclarationError]) -> None:
     if name == "condition":
         raise mistake(
             "A field cannot be called condition: update() takes a condition by this name. Give the attribute another "
-            'name; a column keeps its qualifier by hb.column("condition").'
+            'name; hb.column("condition") keeps the qualifier of a column.'
         )
     if not is_field_name(name):
         raise mistake(
@@ -462,7 +462,7 @@ def _refusals(model: type[Any]) -> tuple[Callable[[object, str, object], None], 
         if name in schema.by_name or name in schema.maps_by_name:
             raise FrozenObject(
                 "Assigning to an object writes nothing, so objects are frozen: write session.update(obj, field=value), "
-                "or make a changed copy by hb.evolve(obj, field=value).",
+                "or make a changed copy with hb.evolve(obj, field=value).",
                 model=model.__name__,
                 field=name,
             )
@@ -470,7 +470,7 @@ def _refusals(model: type[Any]) -> tuple[Callable[[object, str, object], None], 
             object.__setattr__(obj, name, value)
             return
         raise FrozenObject(
-            "Objects are frozen, and this is not a field of the model. In __attrs_post_init__, set an attribute by "
+            "Objects are frozen, and this is not a field of the model. In __attrs_post_init__, set an attribute with "
             "object.__setattr__(self, name, value).",
             model=model.__name__,
             attribute=name,

@@ -89,7 +89,7 @@ def check_options(model: str, options: ModelOptions) -> None:
         names.append(family.name.decode())
     if len(set(names)) < len(names):
         raise DeclarationError(
-            "A column family is declared twice: declare the model's own family by family=hb.family(...), and each "
+            "A column family is declared twice: declare the model's own family with family=hb.family(...), and each "
             "further one once in families=.",
             model=model,
             option="families",
@@ -111,7 +111,8 @@ def _check_existence(model: str, options: ModelOptions) -> None:
         )
     if not isinstance(value, bytes) or not value or is_claim(value):
         raise DeclarationError(
-            'The value of a flag must be bytes that are not empty, and not a 00 and 8 more bytes: hb.flag("_0", b"x").',
+            'The value of a flag must be bytes, such as hb.flag("_0", b"x"). It must not be empty, and must not be a '
+            "00 byte with 8 bytes after it.",
             model=model,
             option="exists",
             found=repr(value),

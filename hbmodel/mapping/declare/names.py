@@ -49,8 +49,8 @@ def as_qualifier(
             )
     if not qualifier and not empty:
         raise DeclarationError(
-            "A column alias must not be empty. Only hb.column() may have an empty one, in tables of other programs and "
-            'in wide rows; it can read counters: hb.column("", hb.codecs.java.Long).',
+            "A column alias must not be empty. Only hb.column() may have an empty alias, in tables of other programs "
+            'and in wide rows. Such a column can also read counters: hb.column("", hb.codecs.java.Long).',
             model=model,
             **details,
         )

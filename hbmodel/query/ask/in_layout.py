@@ -82,8 +82,8 @@ def _ordering(part: Ordering, layout: TableSchema) -> Ordering:
     field = _field(part.field, layout)
     if field is not layout.by_name.get(field.name):
         raise OrderNotAvailable(
-            "The objects are still in the table that the model replaces, and neither its key nor an index of it gives "
-            "this order: sort the items yourself, or wait until the migration has begun.",
+            "The objects are still in the table that the model replaces, and neither the key nor an index of that "
+            "table gives this order: sort the items yourself, or wait until the migration has begun.",
             table=layout.table,
             fields=[field.name],
         )

@@ -137,8 +137,8 @@ def decode_token(text: str, query: bytes | None, seal: Seal | None = None) -> To
     digest = body[1 : 1 + _DIGEST]
     if query is not None and digest != query:
         raise TokenError(
-            "The continuation token belongs to another query: repeat the query of its page, or start "
-            "from the first page."
+            "The continuation token belongs to another query: repeat the query that returned the token, "
+            "or start from the first page."
         )
     direction, passed = body[1 + _DIGEST], int.from_bytes(body[2 + _DIGEST : head], "big")
     name_end = head + 1 + body[head]

@@ -535,12 +535,12 @@ class Query(Generic[R_co]):
         if terms.limit is not None or terms.offset:
             raise QueryError(
                 "A query with limit() or offset() has no partitions, because a partition cannot know how many items "
-                "the others have: leave them out."
+                "the others have: leave out limit() and offset()."
             )
         if terms.ordering:
             raise QueryError(
-                "A query with order_by() has no partitions, because only the items within each would be in order: "
-                "leave out order_by()."
+                "A query with order_by() has no partitions, because only the items within each partition would be in "
+                "order: leave out order_by()."
             )
         if terms.partition is not None:
             raise QueryError("A partition cannot be divided again: ask the whole query for more partitions.")

@@ -48,7 +48,7 @@ def slices_of(plan: Plan) -> Slices | None:
     rows, columns = set(layout.names[: layout.rows]), set(layout.names[layout.rows - (layout.split is not None) :])
     here = columns & {*bounded, *(() if plan.columns is None else plan.columns.fields)}
     return Slices(
-        rows="the one of the model" if not layout.rows else _text(plan, rows & bounded) or "all",
+        rows="the only row of the model" if not layout.rows else _text(plan, rows & bounded) or "all",
         columns=_text(plan, here) or "all of the model",
         number=len(slice_scans),
         ranges=max((len(each.ranges) for each in slice_scans), default=0),

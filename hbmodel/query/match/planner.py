@@ -183,8 +183,8 @@ def _check_scan(
                 )
         raise FullScanRefused(
             "The query would read the whole table: add a condition on the leading key fields of the table or an "
-            "index, or call .allow_full_scan(). first(), last(), limit(n), and limit(n).page(size) need neither if "
-            "the key ranges alone decide every condition.",
+            "index, or call .allow_full_scan(). Neither is needed for first(), last(), limit(n) and "
+            "limit(n).page(size), unless a condition must be checked row by row.",
             table=schema.table,
             path=built.path.name,
             leading=built.path.layout.names[0],

@@ -53,8 +53,8 @@ class MigrationRouting:
         phase = phase_of(schema, name)
         if phase is None or phase.writes is None or not (schema.immutable or schema.versioned or phase.name == DONE):
             raise SchemaMismatch(
-                "The objects are not in the table of this model yet, and no program can use them until they are: move "
-                "them with hb.migration.migrate(..., offline=True).",
+                "The objects are not in the table of this model yet, and no program can use them until they have been "
+                "moved there: move them with hb.migration.migrate(..., offline=True).",
                 table=schema.table,
                 replaces=schema.replaces.table,
                 phase=name,
@@ -121,8 +121,7 @@ class MigrationRouting:
         if not phase.changes:
             raise CapabilityError(
                 f"{action} is not possible while objects move between tables, since another program may look only "
-                "into the other one: "
-                "wait until the migration is over.",
+                "in the other table: wait until the migration is over.",
                 table=schema.table,
                 phase=phase.name,
             )
@@ -248,8 +247,8 @@ def _unfit(layout: TableSchema, write: RowWrite) -> EncodingError | KeyTooLong |
             cells_of_changes(layout, write.changes)
     except (EncodingError, KeyTooLong) as error:
         return type(error)(
-            "The object does not fit the table that the model replaces, as it must until the migration is over: "
-            "write it after the cutover.",
+            "The object does not fit the table that the model replaces. Until the migration is over, each object must "
+            "fit both tables: write it after the cutover.",
             **{**error.details, "reason": error.message},
         )
     return None

@@ -81,7 +81,7 @@ def check_versions(table: str, row: bytes, columns: Sequence[bytes], limit: int)
     for column in columns:
         check_column(table, column)
     if not (is_plain(limit) and 0 < limit < 2**31):
-        raise InvalidRequest("Give how many versions to read, one or more.", table=table, found=limit)
+        raise InvalidRequest("Give the number of versions to read, at least one.", table=table, found=limit)
 
 
 def check_delete(table: str, delete: Delete) -> None:

@@ -52,7 +52,7 @@ def check_new_table(table: str, families: Sequence[Family], split_keys: Sequence
     if not families:
         raise InvalidRequest("A table needs at least one column family.", table=table)
     if len({family.name for family in families}) < len(families):
-        raise InvalidRequest("A table cannot have two column families of one name.", table=table)
+        raise InvalidRequest("A table cannot have two column families with the same name.", table=table)
     for family in families:
         check_family(table, family)
     if any(not key for key in split_keys) or len(set(split_keys)) < len(split_keys):

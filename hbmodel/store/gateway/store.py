@@ -40,8 +40,8 @@ ADMINISTRATION_TIMEOUT = 120.0
 """Seconds to wait, at least, for a table to be created or dropped."""
 
 _WITHOUT_VALUE = (
-    "HBase answered without the counter's new value. It does so if the gateway repeats an increment that was carried "
-    "out before a region server failed."
+    "HBase answered without the counter's new value. This happens if the gateway repeats an increment that was "
+    "carried out before a region server failed."
 )
 
 

@@ -57,7 +57,7 @@ ABOUT: Final[Mapping[Kind, _About]] = {
     ),
     "bucket": _About(
         "the row is not in the salt bucket that the model computes, so gets and queries would miss it",
-        "declare the number of buckets, the hash and the fields of the salt that the other program has; if the hashed "
+        "declare the number of buckets, the hash and the fields of the salt that the other program uses; if the hashed "
         "bytes differ from those of the fields in the key, give TextSalt a function as choose=",
     ),
     "other-row": _About(

@@ -126,7 +126,7 @@ class ByteCost:
             f"  {name:<18} {size / self.objects:>8.1f}  {size / self.total:>4.0%}" for name, size in self.parts.items()
         ]
         longer = [each for each in self.names if each.saved]
-        lines += ["a name of one byte saves, for a million objects:"] if longer else ["every name is of one byte"]
+        lines += ["a name of one byte saves, for a million objects:"] if longer else ["every name has one byte"]
         lines += [f"  {each.name:<18} {each.bytes:>3} bytes  {each.saved:>13,}" for each in longer]
         lines += ["other forms of values, and what they save for a million objects:"] if self.codecs else []
         lines += [

@@ -217,8 +217,8 @@ def carried_out(store: Store, plans: Sequence[Plan], catalog: Registry) -> Creat
     for table in creation.tables:
         if table.unreachable:
             logger.warning(
-                "Table %s was created with %d regions that can hold no key of its models: give splits= of another "
-                "strategy, see hb.tables.check_regions",
+                "Table %s was created with %d regions that can hold no key of its models: give another split "
+                "strategy in splits=, see hb.tables.check_regions",
                 table.table,
                 len(table.unreachable),
             )
@@ -412,7 +412,7 @@ def shell_line(call: Callable[..., object], *arguments: object) -> str:
         call(*arguments)
     except CapabilityError as error:
         return str(error.shell)
-    raise AssertionError("The store carried out a call that its capabilities exclude: this is a mistake in the store.")
+    raise AssertionError("The store carried out a call that its capabilities exclude: this is a bug in the store.")
 
 
 def _configured(table: DeclaredTable) -> bool:

@@ -42,7 +42,7 @@ def _at_least_two(regions: Any) -> int:
 def _within(strategy: Any) -> Any:
     if strategy is not None and not isinstance(strategy, Uniform | Hexadecimal):
         raise DeclarationError(
-            "Buckets can be split further by hb.tables.Uniform or hb.tables.Hexadecimal: ByBucket(within=...).",
+            "Buckets can be split further only by hb.tables.Uniform or hb.tables.Hexadecimal: ByBucket(within=...).",
             found=repr(strategy),
         )
     return strategy
@@ -50,7 +50,7 @@ def _within(strategy: Any) -> Any:
 
 def _hex_digits(bound: Any) -> str:
     if not isinstance(bound, str) or not bound or not set(bound) <= set("0123456789abcdefABCDEF"):
-        raise DeclarationError("A bound of hex text is hex digits, such as '8000'.", found=bound)
+        raise DeclarationError("A bound of hex text must consist of hex digits, such as '8000'.", found=bound)
     return bound.lower()
 
 
@@ -202,7 +202,7 @@ def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecim
         return _spread(schema, leading, *spread, splits)
     if leading.codec.order is None:
         raise DeclarationError(
-            "The codec of the leading field does not keep the order: split by a sample of keys instead.",
+            "The codec of the leading field does not keep the order: split with hb.tables.FromSample instead.",
             table=schema.table,
             field=leading.name,
         )
@@ -336,8 +336,8 @@ def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple
     if kind is timedelta:
         return int(low.total_seconds()), int(high.total_seconds()), lambda number: timedelta(seconds=number)
     raise DeclarationError(
-        "Values of the leading field cannot be divided evenly; split by a sample, by hand or, for hex text, with "
-        "Hexadecimal.",
+        "Values of the leading field cannot be divided evenly: split with hb.tables.FromSample, hb.tables.AtKeys or, "
+        "for hex text, hb.tables.Hexadecimal.",
         table=schema.table,
         field=name,
     )

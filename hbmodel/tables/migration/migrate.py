@@ -320,8 +320,9 @@ class Migration:
                 return self._report(BEFORE)
             else:
                 raise MigrationError(
-                    "Programs use only the new table: declare a model with the old layout that replaces this one, in "
-                    "another table or after hb.drop_tables() of the old one, and migrate again.",
+                    "After the cutover, programs use only the new table. To go back, declare a model with the old "
+                    "layout that replaces this model, in another table, or in the old one after hb.drop_tables(), and "
+                    "migrate again.",
                     table=self.new.table,
                     phase=phase,
                 )

@@ -62,8 +62,8 @@ def check_moves(schema: TableSchema, move: TableMove | None, cells: Mapping[byte
     """
     if cells.get(FROM) and schema.replaces is None:
         raise SchemaMismatch(
-            "Objects are being moved into this table: until this has ended, its model must name the table that it "
-            "replaces, @hb.model(replaces=...).",
+            "Objects are being moved into this table: until the migration is over, declare its model with "
+            "@hb.model(replaces=...).",
             table=schema.table,
             replaces=cells[FROM].decode(errors="replace"),
         )

@@ -42,8 +42,8 @@ _LIVE = (
 
 _EXTERNAL = (
     "The registry knows this table of other programs with a layout that differs from the model. If the model is "
-    "right, remove the registered layout by hb.tables.forget(store, table, existing=True), or `hbmodel registry forget "
-    "TABLE --existing`: the table and its rows stay as they are. Then call hb.tables.adopt(store, Model)."
+    "right, remove the registered layout with hb.tables.forget(store, table, existing=True) or `hbmodel registry "
+    "forget TABLE --existing`: the table and its rows stay as they are. Then call hb.tables.adopt(store, Model)."
 )
 
 SAFE: Sequence[How] = ("said", "seen")
@@ -93,8 +93,8 @@ class MovedColumn:
         alias = self.live.partition(":")[2]
         renamed = "" if self.field == self.live_name else f', renamed_from="{self.live_name}"'
         return (
-            f'{self.field}: its values are in {self.live}: say hb.column("{alias}"{renamed}). If it is a new column, '
-            "give the field another name"
+            f'{self.field}: its values are in {self.live}: declare hb.column("{alias}"{renamed}). If it is a new '
+            "column, give the field another name"
         )
 
 
@@ -268,7 +268,7 @@ def rename_hints(schema: TableSchema, layout: Mapping[str, Any]) -> list[str]:
     for rename in field_renames(schema, layout):
         is_key = rename.place.startswith("key ")
         say = (
-            f"if it was called {rename.live} before, say "
+            f"if it was called {rename.live} before, declare "
             f'{"hb.key" if is_key else "hb.column"}(renamed_from="{rename.live}")'
         )
         if rename.how == "ambiguous":

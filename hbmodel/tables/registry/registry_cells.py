@@ -26,8 +26,9 @@ EXTERNAL = b"m:external"
 
 NOT_EXTERNAL = (
     "The registry says that other programs write the table, and a delete would remove their cells: declare the model "
-    "with external=True. If hbmodel alone writes it now, remove the registered layout by hb.tables.forget(store, "
-    "table, existing=True), or `hbmodel registry forget TABLE --existing`: the table and its rows stay as they are."
+    "with external=True. If hbmodel alone writes it now, remove the registered layout with hb.tables.forget("
+    "store, table, existing=True) or `hbmodel registry forget TABLE --existing`: the table and its rows stay as they "
+    "are."
 )
 
 

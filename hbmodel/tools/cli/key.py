@@ -55,7 +55,7 @@ def decoded(table: TableFromRegistry, text: str, form: str, qualifier: str | Non
         )
     if as_read:
         return as_read[0]
-    raise mistake or InvalidRequest("The key is not written in this way: see --as.", found=text, form=form)
+    raise mistake or InvalidRequest("The key cannot be read in this notation: see --as.", found=text, form=form)
 
 
 @key.command()

@@ -123,7 +123,8 @@ class Gateways:
         last = refusals[-1][1]
         if all(isinstance(error, CertificateRefused) for _, error in refusals):
             raise CertificateRefused(
-                "No HBase gateway can be used: its certificate was refused, or it refused the client's. See `tried`.",
+                "No HBase gateway can be used: its certificate was refused, or it refused the client's certificate. "
+                "See `tried`.",
                 tried=tried,
             ) from last
         raise StoreUnavailable("None of the HBase gateways accepts a connection: see `tried`.", tried=tried) from last
