@@ -96,7 +96,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         {"__eq__": lambda self, other: self is other, "__hash__": object.__hash__},
         "does not equal a copy",
     ),
-    "empty bytes": ({"encode": lambda self, value: bytearray(good.encode(value))}, "must return bytes"),
+    "no bytes": ({"encode": lambda self, value: bytearray(good.encode(value))}, "must return bytes"),
     "another width": ({"width": 5}, "declared width"),
     "empty": (
         {"width": None, "key": False, "encode": lambda self, value: b"" if value == 0 else good.encode(value)},

@@ -583,12 +583,12 @@ def covers_of_one_name() -> None:
     with_index(hb.index("a", covers="amount"))
 
 
-@mistake("covers a tuple", index="by_it")
+@mistake("covers= takes a tuple", index="by_it")
 def covers_in_no_order() -> None:
     with_index(hb.index("a", covers={"amount"}))  # type: ignore[arg-type]
 
 
-@mistake("covers a tuple", index="by_it")
+@mistake("covers= takes a tuple", index="by_it")
 def covers_of_none() -> None:
     with_index(hb.index("a", covers=None))  # type: ignore[arg-type]
 
@@ -661,7 +661,7 @@ def index_called_primary() -> None:
         primary = hb.index("a")
 
 
-@mistake("A part of an index is declared in it", field="newest")
+@mistake("A part of an index is declared inside hb.index()", field="newest")
 def direction_beside_an_index() -> None:
     @hb.model(table="t")
     class Bad:
@@ -741,7 +741,7 @@ kind(
 kind(lambda: hb.computed(half, of="a", version=0), "version of a computed field", field="by", found="0")
 kind(lambda: hb.computed(half, of="a", codec=int), "The codec must be a Codec", field="by")  # type: ignore[arg-type]
 kind(lambda: hb.computed(unknown, of="a"), "Annotate what the function returns", field="by")
-kind(lambda: hb.each("tags"), "A part of an index is declared in it", field="by")
+kind(lambda: hb.each("tags"), "A part of an index is declared inside hb.index()", field="by")
 
 
 @mistake("A computed field must be declared without", field="half")

@@ -509,7 +509,7 @@ def test_steps_come_in_their_order(store: hb.Store) -> None:
         moving.verify()
     moving.start()
     with pytest.raises(
-        hb.errors.MigrationError, match="The migration was begun while programs run: leave out offline=True"
+        hb.errors.MigrationError, match="The migration was begun without a maintenance window: leave out offline=True"
     ):
         migration(store, Moved, offline=True).start()
     set_phase(store, RETURNED)

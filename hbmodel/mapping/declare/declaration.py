@@ -395,8 +395,8 @@ def _build_index(
     covers = spec.covers if isinstance(spec.covers, list | tuple) else (None,)
     if not all(isinstance(n, str) for n in (*covers, *(part.name for part in spec.parts))):
         raise mistake(
-            'An index takes the names of fields, in quotes, and covers a tuple of them: hb.index("name", "at", '
-            'covers=("amount",)).'
+            "An index takes the names of fields, in quotes, and covers= takes a tuple of them: "
+            'hb.index("name", "at", covers=("amount",)).'
         )
     if spec.salt is not None and not isinstance(spec.salt, Salt):
         raise mistake("A salt must be a Salt, such as hb.HashSalt(16).", found=repr(spec.salt))

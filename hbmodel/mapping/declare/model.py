@@ -195,8 +195,8 @@ def _declared(cls: type[Any]) -> Mapping[str, Declared]:
                 )
             elif isinstance(value, DeclaredPart):
                 raise DeclarationError(
-                    "A part of an index is declared in it, as in hb.index(hb.desc(...)). A key field takes "
-                    "hb.key(desc=True).",
+                    "A part of an index is declared inside hb.index(), as in hb.index(hb.desc(...)). A key field "
+                    "takes hb.key(desc=True).",
                     model=cls.__name__,
                     field=name,
                 )

@@ -360,8 +360,8 @@ def _check_unregistered(store: Store, schema: TableSchema, existing: Collection[
     if other is not None:
         raise SchemaMismatch(
             "The table is registered in another registry, and programs with two registries would damage each other's "
-            "rows: name that registry. If no program uses it any more, `hbmodel registry forget TABLE --existing` "
-            "with its --registry removes the table from it.",
+            "rows: name that registry. If no program uses it any more, `hbmodel registry forget TABLE --existing "
+            "--registry OTHER` removes the table from it.",
             table=schema.table,
             registry=catalog.table,
             other=other,

@@ -16,8 +16,8 @@ from hbmodel.tables.registry.registered_fields import state_of_index
 from hbmodel.tables.registry.registry_table import Registry, RegistryKey
 
 NOT_ITS_TABLE = (
-    "The index needs a table of this name, but another one exists: it has rows, other families, or belongs to another "
-    "model. Choose another name for the index, or drop that table."
+    "The index needs a table of this name, but another one exists: it has rows, has other families, or belongs to "
+    "another model. Choose another name for the index, or drop that table."
 )
 
 REBUILD = (

@@ -401,7 +401,9 @@ class Migration:
         closed = _phase(registration) == CLOSED
         if closed != self.offline:
             way = (
-                "in a maintenance window: give offline=True" if closed else "while programs run: leave out offline=True"
+                "in a maintenance window: give offline=True"
+                if closed
+                else "without a maintenance window: leave out offline=True"
             )
             raise MigrationError(f"The migration was begun {way}.", table=self.old.table)
 
