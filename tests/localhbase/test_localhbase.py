@@ -307,7 +307,7 @@ def test_directories_that_cannot_be_used(fake: Path, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     for directory, message in (
-        (file / "hbase", "The directory cannot be written"),
+        (file / "hbase", "The directory is not writable"),
         (tmp_path / "a:b", "The directory's path contains one of"),
     ):
         with pytest.raises(LocalHBaseError, match=message) as error:
