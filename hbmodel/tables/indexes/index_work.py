@@ -30,6 +30,7 @@ from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report, Sweeps, T
 from hbmodel.tables.indexes.repeated_values import RepeatedValues
 from hbmodel.tables.registry.registration import ABSENT, LEASE, MAINTAINED_BY_ALL
 from hbmodel.tables.registry.registry_table import Registry
+from hbmodel.tables.roll.logged_waits import LoggedWaits
 from hbmodel.tables.roll.other_programs import Awaited, Drain, Waited
 
 
@@ -87,12 +88,15 @@ def check_times(times: object) -> None:
 
 def waiting(progress: Report | None) -> Waited:
     """A function that reports how much time is left and for which programs the work waits, and then waits for a part of
-    this time.
+    this time. Without a function for the progress, long waits are logged.
     """
+    logged = LoggedWaits()
 
     def wait(seconds: float, whom: Awaited, writers: Sequence[str]) -> None:
         if progress is not None:
             progress(IndexProgress("waiting", 0, None, 0, seconds, whom, tuple(writers)))
+        else:
+            logged(seconds, whom, writers)
         time.sleep(min(LOOK, seconds))
 
     return wait

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from hbmodel.errors import CapabilityError, DeclarationError, MigrationError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
@@ -42,6 +42,7 @@ from hbmodel.tables.registry.migration_phase import TableMove
 from hbmodel.tables.registry.nullable_columns import BindingWithoutNone
 from hbmodel.tables.registry.registration import Registration
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, registry_row
+from hbmodel.tables.roll.logged_waits import LoggedWaits
 from hbmodel.tables.roll.other_programs import OtherPrograms
 
 BATCH = 500
@@ -154,6 +155,7 @@ class Migration:
         claim_life: seconds after which another program takes over a range if this one stops responding.
         offline: whether programs are refused during the migration.
         progress: called with the progress, or None.
+        logged: logs long waits if there is no such function.
     """
 
     store: Store
@@ -166,6 +168,7 @@ class Migration:
     claim_life: float
     offline: bool
     progress: MigrationProgressReport | None
+    logged: LoggedWaits = field(factory=LoggedWaits, init=False)
 
     def __repr__(self) -> str:
         return f"Migration({self.old.table} -> {self.new.table})"
@@ -393,7 +396,8 @@ class Migration:
 
     def _over(self, registration: Registration) -> bool:
         """Whether all programs follow the current phase. If one may still follow the previous phase, waits a moment."""
-        others = OtherPrograms(self.store, self.registry, self.times.drain, partial(wait_for, self.progress))
+        wait = partial(wait_for, self.progress, self.logged)
+        others = OtherPrograms(self.store, self.registry, self.times.drain, wait)
         return is_over(registration, registry_row(self.old), others)
 
     def _check_way(self, registration: Registration) -> None:

@@ -10,6 +10,7 @@ from hbmodel.tables.indexes.claimed_ranges import LOOK
 from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport
 from hbmodel.tables.registry.migration_phase import MOVE
 from hbmodel.tables.registry.registration import Registration
+from hbmodel.tables.roll.logged_waits import LoggedWaits
 from hbmodel.tables.roll.other_programs import Awaited, OtherPrograms
 
 READ_OTHERWISE = frozenset((PREPARED, CLOSED, CUT, TURNED, RETURNED))
@@ -36,8 +37,16 @@ def is_over(registration: Registration, row: bytes, others: OtherPrograms) -> bo
     return others.have_written(row, registration, MOVE, move.since, now)
 
 
-def wait_for(progress: MigrationProgressReport | None, seconds: float, whom: Awaited, writers: Sequence[str]) -> None:
-    """Reports which programs the migration waits for, and waits for a part of the seconds that are left."""
+def wait_for(
+    progress: MigrationProgressReport | None,
+    logged: LoggedWaits,
+    seconds: float,
+    whom: Awaited,
+    writers: Sequence[str],
+) -> None:
+    """Reports or logs which programs the migration waits for, and waits for a part of the seconds that are left."""
     if progress is not None:
         progress(MigrationProgress("waiting", seconds_left=seconds, waits_for=whom, writers=tuple(writers)))
+    else:
+        logged(seconds, whom, writers)
     time.sleep(min(LOOK, seconds))

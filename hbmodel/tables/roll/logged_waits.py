@@ -1,0 +1,58 @@
+"""Logs long waits for other programs, for callers that have given no function that is told about them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from hbmodel.tables.roll.other_programs import Awaited
+
+logger = logging.getLogger("hbmodel")
+
+QUIET = 20.0
+"""A wait is logged once it has lasted for so many seconds. Waits for programs that stopped writing are shorter."""
+
+EVERY = 60.0
+"""The seconds after which a wait is logged again."""
+
+PAUSE = 10.0
+"""If a call waits again after so many seconds, another wait has begun."""
+
+
+class LoggedWaits:
+    """Logs each long wait of one call as a warning: when it has lasted for a while, and then once a minute.
+
+    Args:
+        now: the clock that measures waits, in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._last = self._next = float("-inf")
+
+    def __call__(self, seconds: float, whom: Awaited, writers: Sequence[str]) -> None:
+        """Logs the wait if it is long.
+
+        Args:
+            seconds: the maximum number of seconds that are left.
+            whom: the programs for which the call waits.
+            writers: descriptions of the writers, if they are known.
+        """
+        now = self._now()
+        if now - self._last > PAUSE:
+            self._next = now + QUIET
+        self._last = now
+        if now < self._next:
+            return
+        self._next = now + EVERY
+        if writers:
+            logger.warning(
+                "still waiting for programs on the writers' roll: %s. If one of them was killed, "
+                "`hbmodel writers TABLE --forget` can shorten the wait",
+                "; ".join(writers),
+            )
+        else:
+            logger.warning(
+                "still waiting for %s that may follow an earlier state of the registry: at most %.0f s", whom, seconds
+            )
