@@ -60,6 +60,8 @@ def test_a_sample_that_ends_before_the_rows() -> None:
         each.cut and each.rows == 20 and "or more" in str(each)
         for each in prefix_counts(hb.schema.schema_of(Visit), store, 20)
     )
+    shops = prefix_counts(hb.schema.schema_of(Visit), store, 20)[0]
+    assert str(shops).endswith("; hot in the first rows of each region: 's' 100%")
     assert hb.describe(Visit).prefixes == ()
     store.delete_table("prefix_visits.by_town")
     assert {each.path for each in prefix_counts(hb.schema.schema_of(Visit), store)} == {"primary"}

@@ -39,7 +39,8 @@ class PrefixCounts:
         most: rows of the largest prefix.
         cut: whether the sample may end within a prefix, so that prefixes may have more rows than were counted.
         hot: values of the first field that at least a tenth of the sample has, each with its share, the largest share
-            first.
+            first. The sample has the first rows of each region. So if `cut`, these may be the first values of the key,
+            while a value that most rows have may be missing.
     """
 
     path: str
@@ -53,7 +54,8 @@ class PrefixCounts:
     hot: Sequence[tuple[Any, float]] = ()
 
     def __str__(self) -> str:
-        hot = f"; hot: {', '.join(f'{value!r} {share:.0%}' for value, share in self.hot)}" if self.hot else ""
+        where = " in the first rows of each region" if self.cut else ""
+        hot = f"; hot{where}: {', '.join(f'{value!r} {share:.0%}' for value, share in self.hot)}" if self.hot else ""
         least = " or more" if self.cut else ""
         counts = f"median {self.median}, 99th percentile {self.percentile}, most {self.most}{least}"
         return f"  {self.path} {', '.join(self.fields)}: {self.rows} rows of {self.prefixes} prefixes, {counts}{hot}"
