@@ -104,8 +104,8 @@ def by_stamps(session: hb.Session, at: datetime) -> list[Decimal | None]:
 
 
 def bytes_of(store: hb.Store, table: str) -> tuple[int, int]:
-    """The rows, and the bytes of the cells that a scan returns, each with its row key, family, qualifier, time and
-    value.
+    """The number of rows that a scan returns, and the size of their cells in bytes. The size of a cell includes its row
+    key, family, qualifier, time and value.
     """
     rows = size = 0
     (batches,) = store.scan(table, [Scan()])

@@ -356,7 +356,7 @@ def size_of(result: Any) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things."""
+    """A number with its noun, which is plural unless the number is 1."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 

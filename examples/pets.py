@@ -236,7 +236,7 @@ def delete_pet(console: Console, session: hb.Session) -> None:
 
 
 def show_row(console: Console, store: hb.Store) -> None:
-    """One row of the table with its columns of three kinds."""
+    """Shows how many columns of each of the three kinds one row of the table has."""
     (row,) = store.get("pets", [owner_of(0).encode()])
     assert row is not None
     kinds = [column[2:3].decode() for column in row.columns]

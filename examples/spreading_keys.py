@@ -151,7 +151,7 @@ class Counted:
 
 
 def rows_by_region(store: hb.Store, model: Any, since: int = 0) -> list[int]:
-    """The number of stored rows in each region, for events from a number on."""
+    """How many rows each region has, counting only events whose number is at least `since`."""
     starts = hb.tables.split_keys(model, splits(model))
     counts = [0] * (len(starts) + 1)
     (batches,) = store.scan(hb.schema.schema_of(model).table, [Scan()])

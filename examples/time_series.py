@@ -81,7 +81,7 @@ def hours(session: hb.Session, model: Any, metric: str) -> list[hb.timeseries.Ti
 
 
 def plain(items: Sequence[Any]) -> list[Any]:
-    """Objects without their class."""
+    """The values of objects as tuples, so that objects of different classes can be compared."""
     return [item and (item.metric, item.at, item.value) for item in items]
 
 

@@ -24,7 +24,7 @@ STAMP = b"\x01"
 """Value of a stamp cell."""
 
 OWN = b"\x02"
-"""Value of a cell among the stamps that shows which insert put the row."""
+"""The value of the stamp cell by which an insert recognizes that it put the row."""
 
 MOVED = b"\x03"
 """The value that replaces `OWN` after the row was moved to another key. The cell with this value outlives the row, and

@@ -109,8 +109,8 @@ _PUT_SINCE = (
 _RENEWED = "The program has put its line on the writers' roll in the meantime, so it is alive. Nothing was changed."
 _ON_ITS_WAY = (
     "A request that the program sent may still be carried out, so its line on the writers' roll must stay. `reason` "
-    "says for how long. This time is shorter only if the program's gateway certainly gives up its calls earlier: "
-    "longest_call=... (--longest-call on the command line)."
+    "says for how long. If you are certain that the program's gateway gives up calls earlier, give "
+    "longest_call=... (--longest-call on the command line) to shorten this time."
 )
 
 

@@ -287,7 +287,7 @@ def test_conditions_on_a_dictionary_that_need_no_id(case: str) -> None:
 )
 def test_a_condition_that_needs_the_id_of_a_name_is_refused(where: Callable[[Any], Any]) -> None:
     """The registry would need the id in the description of the index."""
-    with pytest.raises(hb.DeclarationError, match="cannot compare a field with a name of a dictionary") as caught:
+    with pytest.raises(hb.DeclarationError, match="cannot compare a field with a name from a dictionary") as caught:
         declare_named(where)
     assert caught.value.details["field"] == "name"
 

@@ -22,7 +22,7 @@ def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) 
 
     Raises:
         DeclarationError: the function does not return a condition on fields of the model; or the condition is on a
-            counter or version, or compares a field with a name of a dictionary.
+            counter or version, or compares a field with a name from a dictionary.
     """
     if where is None:
         return ()
@@ -42,7 +42,7 @@ def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) 
             )
     if named := _compared_with_name(given):
         raise DeclarationError(
-            "The condition of an index cannot compare a field with a name of a dictionary, because each store "
+            "The condition of an index cannot compare a field with a name from a dictionary, because each store "
             "assigns its own id to the name: use startswith() or is_(None), or another field.",
             field=named.name,
         )

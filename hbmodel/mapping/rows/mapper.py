@@ -236,7 +236,7 @@ class KeyMapper:
         return schema.keep("rows", compile_rows(schema, cls(schema).plain_rows)) if function is None else function
 
     def plain_rows(self, key: Mapping[str, Any] | Sequence[Any]) -> list[bytes]:
-        """Like the function of `rows_code`, but slower, and reports the cause of an error in a key."""
+        """Does the same as the function of `rows_code`. It is slower, but reports the cause of an error in a key."""
         return self.rows(self.given(key))
 
     def parts(self, key: Sequence[Any]) -> list[bytes]:

@@ -288,7 +288,9 @@ class Plan:
         return entry is not None and entry.rows not in {"plain", "unindexed"}
 
     def check_rows_of_others(self, store: Store) -> None:
-        """Raises `SchemaMismatch` if a few rows of a table that is not registered yet contradict an external model."""
+        """Reads a few rows of each external table that is not registered yet. Raises `SchemaMismatch` if one of them
+        contradicts the model.
+        """
         for schema, entry in self.entries.items():
             if schema.external and entry is None and schema.table in self.existing:
                 found = judge_sample(store, schema, ROWS_JUDGED, has_system_cells=False).findings

@@ -38,7 +38,7 @@ LOOK = 1.0
 """Seconds between two checks of the progress of other programs."""
 
 CLAIM_LIFE = 60.0
-"""A range belongs to the program that took it until this many seconds after its last checkpoint."""
+"""For this many seconds after its last checkpoint, a range belongs to the program that claimed it."""
 
 
 @frozen
@@ -298,7 +298,7 @@ class SharedRanges:
 
 
 WORK = ("building", "verifying")
-"""The names of the pieces of work of a build."""
+"""The names of the steps of a build."""
 
 
 def work_row(registry_row: bytes, index: str, work: str) -> bytes:

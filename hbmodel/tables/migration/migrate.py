@@ -155,7 +155,6 @@ class Migration:
         claim_life: seconds after which another program takes over a range if this one stops responding.
         offline: whether programs are refused during the migration.
         progress: called with the progress, or None.
-        logged: logs long waits if there is no such function.
     """
 
     store: Store
@@ -168,7 +167,7 @@ class Migration:
     claim_life: float
     offline: bool
     progress: MigrationProgressReport | None
-    logged: LoggedWaits = field(factory=LoggedWaits, init=False)
+    _logged: LoggedWaits = field(factory=LoggedWaits, init=False)  # used if there is no `progress`
 
     def __repr__(self) -> str:
         return f"Migration({self.old.table} -> {self.new.table})"
@@ -396,7 +395,7 @@ class Migration:
 
     def _over(self, registration: Registration) -> bool:
         """Whether all programs follow the current phase. If one may still follow the previous phase, waits a moment."""
-        wait = partial(wait_for, self.progress, self.logged)
+        wait = partial(wait_for, self.progress, self._logged)
         others = OtherPrograms(self.store, self.registry, self.times.drain, wait)
         return is_over(registration, registry_row(self.old), others)
 
