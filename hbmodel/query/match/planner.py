@@ -359,7 +359,7 @@ def _mention_merging(terms: QueryTerms, ways: Sequence[tuple[Path, KeyConditions
     for path, matched, way in ways:
         raise QueryError(
             "The order needs a merge of more scans than are allowed, one for each combination of values and salt "
-            "bucket: give in_ fewer values and query several times, or leave out order_by().",
+            "bucket: give in_ fewer values and query several times. A query without an order needs no merge.",
             table=terms.schema.table,
             path=path.name,
             fields=[path.layout.names[at] for at in way.merged],
