@@ -133,7 +133,7 @@ def test_the_number_before_the_first_row_is_taken(of: tuple[Any, list[int], list
         else:
             first = min(left, key=lambda number: row[number])
             if first == ends[0]:
-                with pytest.raises(EncodingError, match="no number is left before it") as caught:
+                with pytest.raises(EncodingError, match="No number of the last key field is left") as caught:
                     session.prepend(model, post=2, text="new")
                 assert caught.value.field == "number"
                 return
