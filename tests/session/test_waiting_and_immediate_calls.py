@@ -1,5 +1,5 @@
-"""Calls that wait for the commit beside calls that run at once, on the same few rows of models of every kind, while the
-store fails now and then.
+"""Calls that wait for the commit and calls that run at once, drawn together on the same few rows of models of every
+kind, while the store fails now and then.
 """
 
 from __future__ import annotations
@@ -170,9 +170,8 @@ class Program:
         return any(key == waits for _, waits, _ in self.pending)
 
     def commit(self, fault: tuple[int, Mode] | None = None) -> None:
-        """Commits, again and again while the store fails; rows whose outcome is unknown are read."""
+        """Commits, again and again while the store fails. In the end, every call has been carried out."""
         self.fails(fault)
-        doubtful = False
         for attempt in range(4):
             try:
                 self.session.commit(resend=attempt > 0)
@@ -184,28 +183,21 @@ class Program:
                 self.session.discard()
                 self.pending = []
             except HbmodelError as error:
-                doubtful |= self.must_fail(error)
+                self.check_failure(error)
         else:
             raise AssertionError("the commit does not end")
         self.fails(None)
-        before = {key: self.items.get(key) for _, key, _ in self.pending}
         for call, key, value in self.pending:
             self.carry_out(call, key, value)
-        if doubtful:
-            for key, item in before.items():
-                found = self.stored(key)
-                assert found in (item, self.items.get(key)) or len(self.pending) > 1
-                self.becomes(key, found)
         self.pending = []
 
-    def must_fail(self, error: HbmodelError) -> bool:
-        """Checks that a commit may fail with this error; returns whether an outcome is unknown."""
-        failures = [failure.error for failure in getattr(error, "failures", None) or ()] or [error]
-        unknown = [each for each in failures if not isinstance(each, hb.RowNotFound)]
-        for each in unknown:
-            assert isinstance(each, StoreUnavailable | hb.UnknownOutcome | hb.PartialWrite), repr(each)
+    def check_failure(self, error: HbmodelError) -> None:
+        """Checks that a commit may fail with this error: only updates without a row have failed for good."""
+        failures = getattr(error, "failures", None) or ()
+        assert all(isinstance(failure.error, hb.RowNotFound) for failure in failures), repr(error)
+        if not failures and not isinstance(error, hb.RowNotFound):
+            assert isinstance(error, StoreUnavailable | hb.UnknownOutcome | hb.PartialWrite), repr(error)
             assert self.store.at is not None
-        return bool(unknown)
 
     def carry_out(self, call: str, key: Key, value: Any) -> None:
         item = self.items.get(key)

@@ -191,7 +191,7 @@ class Delimited(Codec[str]):
         # found too.
         if (data + self.delimiter).find(self.delimiter) != len(data):
             raise EncodingError(
-                "The delimiter is stored after the text, so it must not begin within the text.",
+                "The delimiter is stored after the text, so the text must not contain it, or end with its first bytes.",
                 delimiter=self.delimiter,
             )
         return data

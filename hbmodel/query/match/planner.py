@@ -329,7 +329,7 @@ def _mention_none(terms: QueryTerms, ways: Sequence[tuple[KeyLayout, KeyConditio
         direction(layout, matched, terms.ordering, never_none | set(wrong)) is not None for layout, matched in ways
     ):
         raise OrderNotAvailable(
-            "None counts as smaller than every value, but with this codec the key stores it beside the largest value: "
+            "An order takes None as smaller than every value, but this codec stores None next to the largest value: "
             "exclude None with ~field.is_(None).",
             table=terms.schema.table,
             fields=[part.field.name for part in terms.ordering],

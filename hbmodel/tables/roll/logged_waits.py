@@ -1,4 +1,4 @@
-"""Logs long waits for other programs, for callers that have given no function that is told about them."""
+"""Logs long waits for other programs, if a call was given no `progress` function that would report them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hbmodel.tables.roll.other_programs import Awaited
 logger = logging.getLogger("hbmodel")
 
 QUIET = 20.0
-"""A wait is logged once it has lasted for so many seconds. Waits for programs that stopped writing are shorter."""
+"""A wait is logged once it has lasted for this many seconds. Waits for programs that stopped writing are shorter."""
 
 EVERY = 60.0
 """The seconds after which a wait is logged again."""
 
 PAUSE = 10.0
-"""If a call waits again after so many seconds, another wait has begun."""
+"""If a call waits again after a pause of more than this many seconds, another wait has begun."""
 
 
 class LoggedWaits:

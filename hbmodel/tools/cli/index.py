@@ -29,11 +29,10 @@ from hbmodel.tables.registry.registry_table import Registry, RegistryKey
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.finite import FiniteRange
 from hbmodel.tools.cli.arguments.named_model import find_declared, load_model
-from hbmodel.tools.cli.arguments.store_options import dry_run_option, yes_option
+from hbmodel.tools.cli.arguments.questions import confirm, dry_run_option, yes_option
 from hbmodel.tools.cli.arguments.table_options import known_keys
 from hbmodel.tools.cli.arguments.work_options import Command, common_options, seconds_of, speed_options, times_of
 from hbmodel.tools.cli.output.one_line import one_line
-from hbmodel.tools.cli.output.questions import confirm
 from hbmodel.tools.cli.output.waits import told_at_times, waiting_text
 
 

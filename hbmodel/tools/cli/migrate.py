@@ -17,9 +17,9 @@ from hbmodel.tables.migration.migrate import migrate as migration_of
 from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport, MigrationReport
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.named_model import find_splits, load_model
-from hbmodel.tools.cli.arguments.store_options import splits_option, yes_option
+from hbmodel.tools.cli.arguments.questions import confirm, yes_option
+from hbmodel.tools.cli.arguments.store_options import splits_option
 from hbmodel.tools.cli.arguments.work_options import Command, common_options, speed_options, times_of
-from hbmodel.tools.cli.output.questions import confirm
 from hbmodel.tools.cli.output.waits import told_at_times, waiting_text
 
 

@@ -10,9 +10,9 @@ from hbmodel.tables.forgotten import forget as forget_table
 from hbmodel.tables.forgotten import known
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
-from hbmodel.tools.cli.arguments.store_options import dry_run_option, store_options, yes_option
+from hbmodel.tools.cli.arguments.questions import confirm, dry_run_option, yes_option
+from hbmodel.tools.cli.arguments.store_options import store_options
 from hbmodel.tools.cli.output.printing import print_table
-from hbmodel.tools.cli.output.questions import confirm
 
 
 @click.group()

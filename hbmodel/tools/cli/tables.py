@@ -19,9 +19,9 @@ from hbmodel.tables.creation.create import TableOutcome, create_tables
 from hbmodel.tables.creation.drop import drop_tables, tables_to_drop
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.named_model import find_declared, find_splits
-from hbmodel.tools.cli.arguments.store_options import dry_run_option, splits_option, store_options, yes_option
+from hbmodel.tools.cli.arguments.questions import confirm, dry_run_option, yes_option
+from hbmodel.tools.cli.arguments.store_options import splits_option, store_options
 from hbmodel.tools.cli.arguments.work_options import common_options, times_of
-from hbmodel.tools.cli.output.questions import confirm
 from hbmodel.tools.cli.output.waits import told_at_times
 
 _models = click.argument("models", nargs=-1, required=True, metavar="MODULE[:CLASS]...")

@@ -29,9 +29,6 @@ splits_option = click.option(
     help="Where the regions of new tables begin: a strategy, or a dictionary of strategies, as for hb.create_tables().",
 )
 
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only report what would be done.")
-
 
 def store_options(command: Command) -> Command:
     """Adds the options that all commands on tables have."""

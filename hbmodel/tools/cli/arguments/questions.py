@@ -1,8 +1,11 @@
-"""Asks for confirmation before a step that cannot be undone."""
+"""The question that a command asks before a step that cannot be undone, and the options to answer or avoid it."""
 
 from __future__ import annotations
 
 import click
+
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only report what would be done.")
 
 
 def confirm(question: str) -> None:
