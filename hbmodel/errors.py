@@ -110,7 +110,7 @@ class HbmodelError(Exception):
         if name in DETAILS:
             return None
         raise AttributeError(
-            f"{type(self).__name__} has no detail {name!r}: its attribute details has all that this error has.",
+            f"{type(self).__name__} has no detail {name!r}: error.details lists those that it has.",
             name=name,
             obj=self,
         )

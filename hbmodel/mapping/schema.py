@@ -514,7 +514,7 @@ def _no_object(given: object) -> DeclarationError:
     if given is None:
         return DeclarationError("Give an object of a model: get() and first() return None if there is none.")
     if isinstance(given, Mapping):
-        return DeclarationError("Give an object of a model: Model(**values) makes one of a mapping.", found=found)
+        return DeclarationError("Give an object of a model: Model(**values) makes one from a mapping.", found=found)
     if isinstance(given, _COLLECTIONS):
         return DeclarationError("Give one object of a model per call; add_all() takes several.", found=found)
     return _undecorated(type(given), found) or DeclarationError(

@@ -56,7 +56,7 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
 
     Raises:
         SessionError: the TTL is not a timedelta, or is longer than the TTL of one of the model's families.
-        EncodingError: the TTL is not a positive number of whole milliseconds.
+        EncodingError: the TTL is not positive, or not a whole number of milliseconds.
         CapabilityError: the model has counters, map columns, a version, a random salt or an empty alias.
     """
     if ttl is None:
@@ -65,8 +65,14 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
         raise SessionError(
             "A TTL must be a timedelta: ttl=timedelta(days=1).", table=schema.table, found=type(ttl).__name__
         )
-    if ttl <= timedelta(0) or ttl % _MILLISECOND:
-        raise EncodingError("A TTL must be a positive number of whole milliseconds.", table=schema.table, ttl=str(ttl))
+    if ttl <= timedelta(0):
+        raise EncodingError(
+            "The TTL is not positive, so the object would have expired already: do not write it.",
+            table=schema.table,
+            ttl=str(ttl),
+        )
+    if ttl % _MILLISECOND:
+        raise EncodingError("A TTL must be a whole number of milliseconds.", table=schema.table, ttl=str(ttl))
     if (no_ttl := refuses_ttl(schema)) is not None:
         raise CapabilityError(no_ttl, table=schema.table)
     lifetime, life = ttl // _MILLISECOND, family_life(schema)

@@ -16,14 +16,14 @@ MAX_ROW_BYTES = 4 * 1024 * 1024
 """The maximum number of bytes that are written into one row at once."""
 
 _TOO_LARGE = (
-    "Objects that share a row are written in one mutation, and these are larger than 4 MiB: write fewer, or open the "
-    "session with atomic_rows=False."
+    "Objects that share a row are written in one mutation, and this mutation is larger than 4 MiB: write fewer objects "
+    "in a commit, or open the session with atomic_rows=False."
 )
 
 NOT_ATOMIC = (
     "Objects that share a row are written in one mutation. This store supports that only if all are put with the same "
-    "timestamp and TTL, or all are deleted: use an hbase+thrift2: store, commit them separately, or open the session "
-    "with atomic_rows=False."
+    "timestamp and TTL, or all are deleted: use an hbase+thrift2: store, commit the objects separately, or open the "
+    "session with atomic_rows=False."
 )
 
 

@@ -433,8 +433,11 @@ def closed_while_reading(session: hb.Session) -> None:
 
 CALLS = [
     in_session(hb.SessionError, "A TTL must be a timedelta: ttl=timedelta", lambda s: s.add(Thing(name="a"), ttl=5)),  # type: ignore[arg-type]
+    in_session(hb.EncodingError, "The TTL is not positive", lambda s: s.add(Thing(name="a"), ttl=timedelta(0))),
     in_session(
-        hb.EncodingError, "A TTL must be a positive number of whole", lambda s: s.add(Thing(name="a"), ttl=timedelta(0))
+        hb.EncodingError,
+        "A TTL must be a whole number of milliseconds",
+        lambda s: s.add(Thing(name="a"), ttl=timedelta(microseconds=1500)),
     ),
     in_session(
         hb.SessionError,

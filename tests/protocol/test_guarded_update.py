@@ -230,7 +230,7 @@ def test_a_row_from_before_the_flag_is_put_whole(bed: Bed) -> None:
     bed.store.put("gu_nothing", [Put(b"a", {b"d:m": b""})])
     assert read(session, NOTHING) == (None, None)
     session.update_key(NOTHING, k="a", m="y")
-    with pytest.raises(hb.CapabilityError, match="put the whole object") as caught:
+    with pytest.raises(hb.CapabilityError, match="Put the whole object") as caught:
         session.commit()
     assert (caught.value.table, caught.value.key) == ("gu_nothing", b"a")
     session.add(NOTHING(k="a", m=None))
@@ -251,7 +251,7 @@ def test_where_other_programs_write_a_row_without_a_required_cell_is_not_emptied
         session.commit()
         assert read(session, made) == (None, "a")
         session.update_key(made, k="a", o=None)
-    with pytest.raises(hb.CapabilityError, match="put the whole object" if bed.atomic else "updated to None"):
+    with pytest.raises(hb.CapabilityError, match="Put the whole object" if bed.atomic else "updated to None"):
         session.commit()
     session.discard()
     assert read(session, made)[1] == "a"

@@ -375,7 +375,7 @@ def test_an_exception_of_the_function_ends_the_load() -> None:
         wrong: Any = "skip"
         with pytest.raises(hb.SessionError, match="on_refused takes a function"):
             hb.Session(store).bulk_add(objs, on_refused=wrong)
-        with pytest.raises(hb.EncodingError, match="A TTL must be a positive number"):  # so no object can be stored
+        with pytest.raises(hb.EncodingError, match="The TTL is not positive"):  # so no object can be stored
             hb.Session(store).bulk_add(objs, ttl=timedelta(0), on_refused=lambda obj, error: None)
         with pytest.raises(hb.DeclarationError):  # no object at all: a mistake of the program
             hb.Session(store).bulk_add([objs[0], "no object"], on_refused=lambda obj, error: None)

@@ -261,7 +261,7 @@ def test_what_builds_on_a_refused_update_is_refused_with_it() -> None:
         assert [type(each.error).__name__ for each in caught.value.failures] == [
             "ConflictError", "ConflictError", "ConflictError", "ConditionFailed", "ConflictError",
         ]  # fmt: skip
-        assert "The update that returned this object was refused" in str(caught.value.failures[1].error)
+        assert "The update that returned this copy was refused" in str(caught.value.failures[1].error)
         assert account(session) == Account(name="a", owner="ann", note="theirs")
         assert account(session, "b") == Account(name="b", owner="ann")
         assert account(session, "c") == kept

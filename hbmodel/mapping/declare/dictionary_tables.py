@@ -85,7 +85,7 @@ class DictionaryTables:
             return self.ids.encode(number)
         except ValueError:
             raise IdsExhausted(
-                "All ids that the dictionary's codec can store are in use: names need a dictionary with a wider codec.",
+                "All ids that the dictionary's codec can store are in use: declare a dictionary with a wider codec.",
                 table=self.name_table,
                 id=number,
             ) from None

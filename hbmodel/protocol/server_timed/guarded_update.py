@@ -228,8 +228,8 @@ def _guards(planner: UnindexedRowPlanner, row: Row) -> list[bytes]:
 
 
 _ALL_EMPTY = (
-    "The update must check that the row still exists, and the row has no cell for this that is not empty before and "
-    "after it: put the whole object with add()."
+    "The update must check that the row still exists, but no cell can show this: it would have to be non-empty both "
+    "before and after the update. Put the whole object with add()."
 )
 
 _CLEARS = (

@@ -154,7 +154,7 @@ class Batch:
             return
         self.leave_out(
             ConflictError(
-                "The update that returned this object was refused, so no row has its version: read the object again.",
+                "The update that returned this copy was refused, so no row has its version: read the object again.",
                 table=self.schema.table,
                 key=write.row,
             )

@@ -26,14 +26,14 @@ _TWICE = (
 )
 
 _ONE_CONDITION = (
-    "Updates of objects of one row are written in one mutation, which can check only one object, and none through the "
-    'Thrift1 gateway: declare @hb.model(exists=hb.flag("e")) or a version, commit the updates separately, or open the '
+    "Updates of objects of one row are written in one mutation. It can check that one object exists (none through a "
+    'Thrift1 gateway): declare @hb.model(exists=hb.flag("e")) or a version, commit the objects separately, or open the '
     "session with atomic_rows=False."
 )
 
 _VERSIONS = (
-    "Objects of versioned and unversioned models cannot be written to one row atomically: commit them separately, or "
-    "open the session with atomic_rows=False."
+    "Objects of versioned and unversioned models cannot be written to one row atomically: commit the objects of each "
+    "model separately, or open the session with atomic_rows=False."
 )
 
 _ALONE = (
