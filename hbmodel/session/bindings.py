@@ -16,7 +16,8 @@ from hbmodel.store.port import Store
 from hbmodel.store.wide.folded import folded
 from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.tables.registry.registration import AT_SERVER_TIME, Binding
-from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.binding_cache import BindingCache
 from hbmodel.tables.roll.writers_roll import Calls, WritersRoll
 

@@ -30,7 +30,8 @@ from hbmodel.tables.registry.layout_changes import allow_none, declare_nullable,
 from hbmodel.tables.registry.nullable_columns import none_must_wait
 from hbmodel.tables.registry.registered_fields import match_indexes
 from hbmodel.tables.registry.registration import ABSENT
-from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, ROWS, Registry, registry_row
+from hbmodel.tables.registry.registry_rows import ROWS, registry_row
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 from hbmodel.tables.roll.other_programs import OtherPrograms
 
 

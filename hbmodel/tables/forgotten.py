@@ -15,7 +15,8 @@ from hbmodel.tables.indexes.index_arguments import check_choices
 from hbmodel.tables.registry.entry_shape import ENTRY
 from hbmodel.tables.registry.migration_phase import FROM
 from hbmodel.tables.registry.registration import Registration
-from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
+from hbmodel.tables.registry.registry_rows import RegistryKey
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 from hbmodel.tables.writers import TableWriter, table_writers
 
 

@@ -14,7 +14,8 @@ from hbmodel.store.checks.numbers import is_finite
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Put
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, check_times
-from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey
+from hbmodel.tables.registry.registry_rows import RegistryKey
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 from hbmodel.tables.registry.roll_lines import ID_LENGTH, LINE, FoundLine, RollLines
 
 

@@ -17,7 +17,8 @@ from hbmodel.store import Put
 from hbmodel.store.embedded.database import translated
 from hbmodel.store.key_text import shell_bytes
 from hbmodel.store.thrift1.store import Thrift1Store
-from hbmodel.tables.registry.registry_table import LAYOUT, REGISTRY_TABLE, Registry, registry_row
+from hbmodel.tables.registry.registry_rows import LAYOUT, registry_row
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 from hbmodel.tables.registry.table_from_registry import TableFromRegistry
 from hbmodel.tools.cli import main
 from tests.support.beds import fresh

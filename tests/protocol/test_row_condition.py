@@ -15,7 +15,7 @@ import hbmodel as hb
 from hbmodel.store import Put
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.tables.registry.layout_text import canonical_json
-from hbmodel.tables.registry.registry_table import ROWS, registry_row
+from hbmodel.tables.registry.registry_rows import ROWS, registry_row
 from tests.support.faulty import Call, RecordingStore
 
 

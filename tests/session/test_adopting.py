@@ -8,7 +8,8 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.store import Delete, Family, Put
-from hbmodel.tables.registry.registry_table import INDEX_PREFIX, ROWS, canonical_json, registry_row
+from hbmodel.tables.registry.registry_rows import INDEX_PREFIX, ROWS, registry_row
+from hbmodel.tables.registry.registry_table import canonical_json
 from tests.support.beds import Bed, cells_of, fresh, set_state
 
 

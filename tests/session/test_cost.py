@@ -25,7 +25,8 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.writers_roll import NOTHING
 from hbmodel.store.thrift1.service import SERVICE, ResultCell, ResultRow
 from hbmodel.tables.registry.registration import Binding
-from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.binding_cache import BindingCache
 
 

@@ -19,7 +19,7 @@ from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry.layout_text import canonical_json
 from hbmodel.tables.registry.registration import ABSENT, LEASE, READABLE
-from hbmodel.tables.registry.registry_table import LAYOUT, ROWS, registry_row
+from hbmodel.tables.registry.registry_rows import LAYOUT, ROWS, registry_row
 from hbmodel.tables.roll.binding_cache import BindingCache
 from tests.support.beds import Bed, cells_of, fresh, rows_of, set_state
 from tests.support.faulty import MODES, Crash, FaultyStore, RecordingStore

@@ -16,7 +16,7 @@ from hbmodel.mapping.schema import STAMP_QUALIFIER
 from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.store import Delete, Put, Scan
 from hbmodel.tables.registry.layout_text import canonical_json
-from hbmodel.tables.registry.registry_table import INDEX_PREFIX, registry_row
+from hbmodel.tables.registry.registry_rows import INDEX_PREFIX, registry_row
 from tests.support.cut_rows import CutStore
 from tests.support.faulty import RecordingStore
 

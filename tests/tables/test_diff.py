@@ -18,7 +18,8 @@ from hbmodel.store import Capabilities, Delete, Family, Put
 from hbmodel.store.shell import alter_line
 from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.registry.registration import READABLE
-from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.other_programs import Drain
 from tests.support.beds import HBASE, Bed, set_state
 from tests.support.examples import examples

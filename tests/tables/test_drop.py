@@ -9,7 +9,8 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.tables.registry.registration import READABLE
-from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import HBASE, Bed, rows_of, set_state
 from tests.support.faulty import Crash, FaultyStore
 

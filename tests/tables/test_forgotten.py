@@ -12,7 +12,8 @@ from hbmodel.protocol.relocation.migration import BEFORE, CUT, DONE, MOVING, RET
 from hbmodel.store import Family, Put, Row, Scan
 from hbmodel.store.ranges import KeyRange
 from hbmodel.tables.registry.layout_text import canonical_json
-from hbmodel.tables.registry.registry_table import INDEX_PREFIX, LAYOUT, Registry, registry_row
+from hbmodel.tables.registry.registry_rows import INDEX_PREFIX, LAYOUT, registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.registry.roll_lines import RollLines
 from tests.support.beds import Bed, fresh
 from tests.support.faulty import Crash, FaultyStore

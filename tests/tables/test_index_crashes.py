@@ -18,7 +18,8 @@ from hbmodel.store import Delete, Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.creation.create import create_declared
 from hbmodel.tables.indexes.index_states import IndexStates
-from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from tests.support.faulty import RecordingStore
 from tests.tables.test_indexes import TIMES, Two, build, declare, found_through, open_session
 

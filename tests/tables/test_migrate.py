@@ -36,7 +36,8 @@ from hbmodel.session.queries.two_table_queries import TwoTableQueries
 from hbmodel.store import Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry.migration_phase import MOVE
-from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tools.cli import main
 from tests.support.beds import HBASE, drop_left, rows_of
 from tests.support.examples import examples

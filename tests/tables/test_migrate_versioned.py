@@ -36,7 +36,8 @@ from hbmodel.store import Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.gate import gated
 from hbmodel.tables.registry.layout_text import canonical_json
-from hbmodel.tables.registry.registry_table import ROWS, Registry, registry_row
+from hbmodel.tables.registry.registry_rows import ROWS, registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import drop_left, rows_of, set_state
 from tests.support.faulty import RecordingStore
 from tests.support.waiting import PATIENCE

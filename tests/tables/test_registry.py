@@ -14,15 +14,8 @@ from hbmodel.store import Family, Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry.layout_text import canonical_json
 from hbmodel.tables.registry.registration import ABSENT, READABLE
-from hbmodel.tables.registry.registry_table import (
-    CLOCK_ROW,
-    INDEX_PREFIX,
-    LAYOUT,
-    ROWS,
-    Registry,
-    RegistryKey,
-    registry_row,
-)
+from hbmodel.tables.registry.registry_rows import CLOCK_ROW, INDEX_PREFIX, LAYOUT, ROWS, RegistryKey, registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import Bed, cells_of, fresh, rows_of, set_state
 from tests.support.models import Order, Person, Sample, day, order
 

@@ -20,7 +20,7 @@ from hbmodel.localhbase.configuration import JVM_FLAGS
 from hbmodel.localhbase.jars import class_path
 from hbmodel.localhbase.java import find_java
 from hbmodel.store import Delete, Scan
-from hbmodel.tables.registry.registry_table import registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
 from tests.support.beds import ATOMIC, HBASE, Bed
 from tests.support.faulty import Crash, FaultyStore, RecordingStore
 from tests.support.tested_version import TESTED

@@ -7,7 +7,7 @@ import socket
 
 import hbmodel as hb
 from hbmodel.store import Put
-from hbmodel.tables.registry.registry_table import registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
 from hbmodel.tables.roll.kept_line import RollTimes
 from tests.support.beds import fresh
 from tests.support.waiting import comes_true

@@ -22,7 +22,8 @@ from hbmodel.errors import FamilyNotFound, StoreUnavailable, TableNotFound, Unkn
 from hbmodel.protocol.clock import SharedOffset
 from hbmodel.store import Delete, Family, Put, Row
 from hbmodel.store.gate import may_pass
-from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.registry.roll_lines import LISTED, FoundLine, RollLines
 from hbmodel.tables.roll.binding_cache import BindingCache
 from hbmodel.tables.roll.kept_line import ROLL_TIMES, RollTimes

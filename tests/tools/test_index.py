@@ -274,7 +274,7 @@ def test_a_build_shows_its_progress_on_a_terminal(url: str, tmp_path: Path, monk
     assert json.loads(run(url, tmp_path, "build", "--json").stdout)["state"] == "readable"
     assert "rows" not in shown.getvalue()
     assert run(url, tmp_path, "drop").exit_code == 0
-    assert re.search("waiting 0 s for readers of an earlier state", shown.getvalue())
+    assert re.search("waiting at most 0 s for readers", shown.getvalue())
     assert "writers" not in shown.getvalue()  # a local file
 
 

@@ -9,6 +9,7 @@ from hbmodel.tools.cli.output.waits import told_at_times
 
 ONE = "load.py, process 7 on vm"
 OTHER = "web.py, process 8 on vm"
+EARLIER = "that may follow an earlier state of the registry"
 
 
 def waits(*writers: str, seconds: float = 9.0) -> IndexProgress:
@@ -48,7 +49,9 @@ def test_a_wait_for_programs_that_cannot_be_named_is_mentioned_too(capsys: pytes
     report(IndexProgress("waiting", 0, None, 0, seconds_left=40, waits_for="readers"))
     report(IndexProgress("waiting", 0, None, 0, seconds_left=1, waits_for="writers"))
     report(IndexProgress("building", 1, 2, 100))
-    assert capsys.readouterr().err == "waiting 50 s for readers of an earlier state\n"
+    assert (
+        capsys.readouterr().err == "waiting at most 50 s for readers that may follow an earlier state of the registry\n"
+    )
 
 
 def test_it_is_said_why_programs_cannot_be_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,6 +60,9 @@ def test_it_is_said_why_programs_cannot_be_named(capsys: pytest.CaptureFixture[s
     for now[0], left in ((0.0, 1260), (60.0, 1200)):
         report(IndexProgress("waiting", 0, None, 0, seconds_left=left, waits_for="writers"))
     lines = capsys.readouterr().err.splitlines()
-    assert [lines[0], lines[2]] == [f"waiting {left} s for writers of an earlier state" for left in (1260, 1200)]
+    assert [lines[0], lines[2]] == [
+        f"waiting at most {left} s for writers that may follow an earlier state of the registry"
+        for left in (1260, 1200)
+    ]
     assert lines[1].startswith("the table is older than its entry in the registry")
     assert len(lines) == 3

@@ -17,7 +17,8 @@ from hbmodel.tables.ids.sequence import IdSequence
 from hbmodel.tables.registry.gone_tables import naming_gone_tables
 from hbmodel.tables.registry.migration_phase import FROM
 from hbmodel.tables.registry.registration import Registration
-from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, RegistryKey, registry_row
+from hbmodel.tables.registry.registry_rows import RegistryKey, registry_row
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
 
 def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE) -> list[str]:

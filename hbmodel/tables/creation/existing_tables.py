@@ -12,7 +12,8 @@ from hbmodel.store.port import Store
 from hbmodel.tables.creation.declared import DeclaredTable
 from hbmodel.tables.registry.registered_fields import state_of_index
 from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
-from hbmodel.tables.registry.registry_table import FAMILY, REGISTRY_TABLE, Registry
+from hbmodel.tables.registry.registry_rows import FAMILY
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
 
 def namespace_of(table: str) -> str:

@@ -13,7 +13,8 @@ from hbmodel.tables.creation.declared import DeclaredTable, index_families
 from hbmodel.tables.creation.existing_tables import is_live
 from hbmodel.tables.registry.gone_tables import GONE_PRIMARY
 from hbmodel.tables.registry.registered_fields import state_of_index
-from hbmodel.tables.registry.registry_table import Registry, RegistryKey
+from hbmodel.tables.registry.registry_rows import RegistryKey
+from hbmodel.tables.registry.registry_table import Registry
 
 NOT_ITS_TABLE = (
     "The index needs a table of this name, but another one exists: it has rows, has other families, or belongs to "

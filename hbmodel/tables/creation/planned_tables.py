@@ -9,7 +9,8 @@ from hbmodel.protocol.relocation.migration import DONE
 from hbmodel.store.port import Store
 from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids
-from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
+from hbmodel.tables.registry.registry_table import Registry
 
 
 def planned_tables(

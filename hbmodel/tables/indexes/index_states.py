@@ -37,7 +37,8 @@ from hbmodel.tables.registry.registration import (
     IndexState,
     Registration,
 )
-from hbmodel.tables.registry.registry_table import ROWS, Registry, RegistryKey, index_cell, registry_row
+from hbmodel.tables.registry.registry_rows import ROWS, RegistryKey, index_cell, registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.other_programs import Drain, OtherPrograms, Waited
 
 

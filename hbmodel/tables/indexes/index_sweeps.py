@@ -27,7 +27,8 @@ from hbmodel.tables.indexes.claimed_ranges import Progress as ClaimProgress
 from hbmodel.tables.indexes.index_arguments import check_speeds
 from hbmodel.tables.indexes.timed_batches import timed_batches
 from hbmodel.tables.registry.registration import ABSENT, IndexState
-from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.other_programs import Awaited
 
 

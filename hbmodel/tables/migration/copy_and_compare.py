@@ -23,7 +23,8 @@ from hbmodel.tables.indexes.index_sweeps import Throttle
 from hbmodel.tables.indexes.timed_batches import timed_batches
 from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport
 from hbmodel.tables.migration.move_writes import MovePlan, MoveWrites
-from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
+from hbmodel.tables.registry.registry_table import Registry
 
 
 @frozen

@@ -41,7 +41,8 @@ from hbmodel.tables.migration.sealing import Sealing
 from hbmodel.tables.registry.migration_phase import TableMove
 from hbmodel.tables.registry.nullable_columns import BindingWithoutNone
 from hbmodel.tables.registry.registration import Registration
-from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry, registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
+from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 from hbmodel.tables.roll.logged_waits import LoggedWaits
 from hbmodel.tables.roll.other_programs import OtherPrograms
 

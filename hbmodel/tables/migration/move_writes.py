@@ -20,7 +20,8 @@ from hbmodel.protocol.relocation.row_seals import Way
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.store.port import Store
 from hbmodel.tables.registry.registration import Binding
-from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.binding_cache import BindingCache
 
 

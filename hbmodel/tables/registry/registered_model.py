@@ -27,7 +27,7 @@ from hbmodel.tables.registry.entry_shape import check_index_spec, entry_of
 from hbmodel.tables.registry.layout_text import same_spec
 from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
 from hbmodel.tables.registry.registry_cells import EXTERNAL, shows_external
-from hbmodel.tables.registry.registry_table import RegistryKey
+from hbmodel.tables.registry.registry_rows import RegistryKey
 
 Spec = Mapping[str, Any]
 

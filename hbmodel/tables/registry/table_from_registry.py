@@ -32,7 +32,8 @@ from hbmodel.tables.registry.entry_shape import entry_of
 from hbmodel.tables.registry.enum_members import registered_members
 from hbmodel.tables.registry.registered_model import bucket_known, registered_index, registered_model
 from hbmodel.tables.registry.registration import IndexState, Registration
-from hbmodel.tables.registry.registry_table import Registry, RegistryKey
+from hbmodel.tables.registry.registry_rows import RegistryKey
+from hbmodel.tables.registry.registry_table import Registry
 
 
 def unknown_table(catalog: Registry, table: str) -> TableNotFound:

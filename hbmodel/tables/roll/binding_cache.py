@@ -18,7 +18,8 @@ from hbmodel.store.values import Row
 from hbmodel.tables.ids.name_cache import NameCache
 from hbmodel.tables.registry.registration import Binding
 from hbmodel.tables.registry.registry_cells import cells_of
-from hbmodel.tables.registry.registry_table import Registry, registry_row
+from hbmodel.tables.registry.registry_rows import registry_row
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.child_processes import is_killed_by_parent
 from hbmodel.tables.roll.kept_line import ROLL_TIMES, RollTimes
 from hbmodel.tables.roll.writers_roll import WritersRoll

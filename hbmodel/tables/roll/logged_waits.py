@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from hbmodel.tables.roll.other_programs import Awaited
+from hbmodel.tables.roll.wait_text import SHORTEN, wait_text
 
 logger = logging.getLogger("hbmodel")
 
@@ -46,13 +47,4 @@ class LoggedWaits:
         if now < self._next:
             return
         self._next = now + EVERY
-        if writers:
-            logger.warning(
-                "still waiting for programs on the writers' roll: %s. If one of them was killed, "
-                "`hbmodel writers TABLE --forget` can shorten the wait",
-                "; ".join(writers),
-            )
-        else:
-            logger.warning(
-                "still waiting for %s that may follow an earlier state of the registry: at most %.0f s", whom, seconds
-            )
+        logger.warning("%s%s", wait_text(seconds, whom, writers), f"; {SHORTEN}" if writers else "")

@@ -25,7 +25,8 @@ from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report
 from hbmodel.tables.indexes.index_work import waiting
 from hbmodel.tables.registry.entry_shape import ENTRY
 from hbmodel.tables.registry.registration import ABSENT, READABLE
-from hbmodel.tables.registry.registry_table import Registry, RegistryKey
+from hbmodel.tables.registry.registry_rows import RegistryKey
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.finite import FiniteRange
 from hbmodel.tools.cli.arguments.named_model import find_declared, load_model

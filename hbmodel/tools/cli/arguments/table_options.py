@@ -10,7 +10,8 @@ import click
 
 from hbmodel.store.port import Store
 from hbmodel.tables.ids.names import Names
-from hbmodel.tables.registry.registry_table import Registry, RegistryKey
+from hbmodel.tables.registry.registry_rows import RegistryKey
+from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.registry.table_from_registry import TableFromRegistry, unknown_table
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.store_options import registry_option, store_option

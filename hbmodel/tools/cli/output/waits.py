@@ -10,20 +10,18 @@ import click
 
 from hbmodel.tables.indexes.index_sweeps import IndexProgress
 from hbmodel.tables.migration.migration_report import MigrationProgress
+from hbmodel.tables.roll.wait_text import SHORTEN, wait_text
 
 _UNLISTED = (
     "the table is older than its entry in the registry, or than the writers' roll: a program that is not on the roll "
     "may write it, so the first change waits until no such program can still write"
 )
-_FORGET = "if such a program was killed, `hbmodel writers TABLE --forget` can shorten the wait"
 
 
 def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
     """Says for which programs a command waits or, if none can be named, how long it waits at most."""
-    if not progress.writers:
-        return f"waiting {progress.seconds_left:.0f} s for {progress.waits_for} of an earlier state"
-    more = len(progress.writers) - 1
-    return f"waiting for {progress.writers[0]}" + (f", and {more} more" if more else "")
+    assert progress.waits_for is not None, "the command is waiting"
+    return wait_text(progress.seconds_left or 0, progress.waits_for, progress.writers)
 
 
 EVERY = 60.0
@@ -38,7 +36,7 @@ _NUMBERS = re.compile(r"\d+ s\b")
 def _advice(progress: IndexProgress | MigrationProgress, again: bool) -> str:
     """What else to say about a wait, once."""
     if progress.writers:
-        return _FORGET if again else ""
+        return SHORTEN if again else ""
     return _UNLISTED if progress.waits_for == "writers" else ""
 
 
