@@ -140,10 +140,8 @@ def _check_refusals(codec: Codec[T], values: Sequence[T]) -> None:
             except DecodingError:
                 continue
             except Exception as error:
-                _broken(
-                    codec, "decode_part() of an incomplete part form must raise DecodingError.", part[:length], error
-                )
-            _broken(codec, "decode_part() of an incomplete part form must raise DecodingError.", part[:length])
+                _broken(codec, _CUT_OFF, part[:length], error)
+            _broken(codec, _CUT_OFF, part[:length])
 
 
 def _check_order(codec: Codec[T], name: str, order: Order, values: Sequence[T], data: Sequence[bytes]) -> None:

@@ -20,7 +20,7 @@ from hbmodel.mapping.rows.cells_of_update import cells_of_changes
 from hbmodel.mapping.rows.mapper import changed_copy, take
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
-from hbmodel.tables.registry.layout_text import canonical_json, layout_differences
+from hbmodel.tables.registry.layout_text import canonical_json, compare_layouts
 
 
 @hb.model(table="pets")
@@ -92,14 +92,14 @@ def test_layouts_that_differ_are_found() -> None:
         return hb.schema.schema_of(declared(**fields)).layout_spec
 
     texts = layout(m=(hb.map_column("m"), dict[str, str]))
-    assert layout_differences(texts, layout()) == []
-    assert layout_differences(texts, texts) == []
-    assert len(layout_differences(texts, layout(m=(hb.map_column("m"), dict[str, int])))) == 1
-    assert len(layout_differences(texts, layout(m=(hb.map_column("m"), dict[int, str])))) == 1
+    assert compare_layouts(texts, layout()) == []
+    assert compare_layouts(texts, texts) == []
+    assert len(compare_layouts(texts, layout(m=(hb.map_column("m"), dict[str, int])))) == 1
+    assert len(compare_layouts(texts, layout(m=(hb.map_column("m"), dict[int, str])))) == 1
     # another kind, no key, and None
-    assert len(layout_differences(texts, layout(m=(hb.column("m"), hb.Column[str])))) == 3
-    assert len(layout_differences(texts, layout(mine=(hb.column("mine"), hb.Column[str])))) == 1
-    assert len(layout_differences(layout(mine=(hb.column("mine"), hb.Column[str])), texts)) == 1
+    assert len(compare_layouts(texts, layout(m=(hb.column("m"), hb.Column[str])))) == 3
+    assert len(compare_layouts(texts, layout(mine=(hb.column("mine"), hb.Column[str])))) == 1
+    assert len(compare_layouts(layout(mine=(hb.column("mine"), hb.Column[str])), texts)) == 1
 
 
 Declaration = Callable[[], Any]

@@ -15,7 +15,7 @@ from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder, entries_of, take,
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from hbmodel.store.ranges import KeyRange
-from hbmodel.tables.registry.layout_text import canonical_json, layout_differences
+from hbmodel.tables.registry.layout_text import canonical_json, compare_layouts, difference_line
 
 NOON = datetime(2026, 11, 22, 12, 0, 5, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -259,8 +259,11 @@ def test_differences_name_the_place() -> None:
         name: hb.Key[str] = hb.key()
         species: hb.Column[str] = hb.column("s")
 
-    found = layout_differences(hb.schema.schema_of(Pet).layout_spec, hb.schema.schema_of(TallPet).layout_spec)
-    assert found == ["key: declared (name text in the qualifier), live (name text)", "kind: declared p, live nothing"]
+    found = compare_layouts(hb.schema.schema_of(Pet).layout_spec, hb.schema.schema_of(TallPet).layout_spec)
+    assert [difference_line(*each) for each in found] == [
+        "key: declared (name text in the qualifier), live (name text)",
+        "kind: declared p, live nothing",
+    ]
 
 
 def test_the_cost_of_keys_counts_the_qualifier() -> None:

@@ -83,15 +83,10 @@ def same_spec(declared: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
     return canonical_json(declared) == canonical_json(live)
 
 
-def layout_differences(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
-    """The differences between two layouts, one line for each. A column that only one of the layouts has does not count
-    as a difference.
-    """
-    return [difference_line(subject, mine, theirs) for subject, mine, theirs in compare_layouts(declared, live)]
-
-
 def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """The differences between two layouts, each with the declared and the live description."""
+    """The differences between two layouts, each with the declared and the live description. A column that only one of
+    the layouts has does not count as a difference.
+    """
     differences: list[tuple[str, Any, Any]] = []
     for part in ("format", "key", "salt", "exists", "flag", "version", "row", "kind"):
         if jsonable(declared.get(part)) != jsonable(live.get(part)):
