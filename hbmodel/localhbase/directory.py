@@ -147,19 +147,26 @@ def locked(directory: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def writing(directory: Path) -> Iterator[None]:
+    """Raises `LocalHBaseError` if the block cannot write a file of the directory."""
+    try:
+        yield
+    except OSError as error:
+        raise LocalHBaseError(
+            "The directory is not writable; choose another one.", directory=str(directory), cause=error.strerror
+        ) from error
+
+
 def make(directory: Path) -> None:
     """Creates the directory and its subdirectories.
 
     Raises:
         LocalHBaseError: the directory cannot be written.
     """
-    try:
+    with writing(directory):
         for name in ("conf/server", "conf/gateways", "logs", "tmp"):
             (directory / name).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LocalHBaseError(
-            "The directory is not writable; choose another one.", directory=str(directory), cause=error.strerror
-        ) from error
 
 
 def read_state(directory: Path) -> State | None:
@@ -202,10 +209,6 @@ def write_state(directory: Path, state: State) -> None:
     """
     path = directory / "state.json"
     scratch = path.with_suffix(".new")
-    try:
+    with writing(directory):
         scratch.write_text(json.dumps({"format": _FORMAT, **asdict(state)}, indent=1), "utf-8")
         scratch.replace(path)
-    except OSError as error:
-        raise LocalHBaseError(
-            "The directory is not writable; choose another one.", directory=str(directory), cause=error.strerror
-        ) from error

@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase import configuration, processes
 from hbmodel.localhbase.configuration import ROLES, SERVER
-from hbmodel.localhbase.directory import State, log_file, output_file, read_state, write_state
+from hbmodel.localhbase.directory import State, log_file, output_file, read_state, write_state, writing
 from hbmodel.localhbase.jars import class_path
 from hbmodel.localhbase.java import Java, find_java
 from hbmodel.localhbase.locks import POLL_INTERVAL
@@ -115,7 +115,7 @@ class Launcher:
         properties = configuration.site_properties(role, self.directory, state.settings, state.ports)
         conf = self.directory / "conf" / ("server" if role == SERVER else "gateways")
         log = log_file(self.directory, role)
-        try:
+        with writing(self.directory):
             (conf / "hbase-site.xml").write_text(configuration.site_xml(properties), "utf-8")
             (conf / "log4j.properties").write_text(configuration.LOG4J_PROPERTIES, "utf-8")
             (conf / "log4j2.properties").write_text(configuration.LOG4J2_PROPERTIES, "utf-8")
@@ -123,12 +123,6 @@ class Launcher:
             # The log must contain only this run, because it shows whether the server is ready.
             if log.exists():
                 log.replace(log.with_name(f"{log.name}.1"))
-        except OSError as error:
-            raise LocalHBaseError(
-                "The directory is not writable; choose another one.",
-                directory=str(self.directory),
-                cause=error.strerror,
-            ) from error
         process = processes.spawn(
             configuration.command(role, self.directory, state.settings, state.ports, self.java),
             environment={**os.environ, "CLASSPATH": f"{conf}{os.pathsep}{self.class_path}"},
