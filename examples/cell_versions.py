@@ -1,4 +1,4 @@
-"""Changing prices: their versions with times, a shop as of a given time, and the same history with reverse timestamps
+"""Prices that change: kept as cell versions, read as of a given time, and stored again in rows with reverse timestamps
 in the key.
 
 python examples/cell_versions.py                              # in one temporary file
@@ -26,7 +26,7 @@ KEPT = 4
 """How many versions of a price the column keeps."""
 
 CHANGES = 10
-"""How often each price changes."""
+"""How many times each price changes."""
 
 
 # --- the models -------------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ class Product:
 
 @hb.model(table="shop_prices", family="p")
 class Price:
-    """The same history with a row for each price, newest first, of any length."""
+    """The same history with one row per price. The newest price comes first, and all prices are kept."""
 
     sku: hb.Key[str] = hb.key()
     since: hb.Key[datetime] = hb.key(hb.Datetime("ms"), desc=True)
@@ -55,7 +55,7 @@ SKUS = ("apple", "bread", "cheese")
 
 
 def price(sku: str, change: int) -> Decimal:
-    """The price of a product after a number of changes."""
+    """Returns the price of a product after the given number of changes."""
     return Decimal(100 * (SKUS.index(sku) + 1) + change) / 100
 
 
@@ -63,7 +63,7 @@ def price(sku: str, change: int) -> Decimal:
 
 
 def history(session: hb.Session) -> Iterator[datetime]:
-    """Writes both histories; returns the time after each change."""
+    """Writes both histories, and yields the time after each change."""
     for change in range(CHANGES):
         for sku in SKUS:
             new = price(sku, change)
@@ -77,13 +77,13 @@ def history(session: hb.Session) -> Iterator[datetime]:
 
 
 def now() -> datetime:
-    """The time, in the unit of a cell's time."""
+    """The current time in whole milliseconds, the unit of cell timestamps."""
     found = datetime.now(UTC)
     return found.replace(microsecond=found.microsecond // 1000 * 1000)
 
 
 def pause() -> datetime:
-    """A time between the writes so far and the next ones."""
+    """Returns a time that lies between the writes so far and the next ones."""
     time.sleep(0.01)
     found = now()
     time.sleep(0.01)
@@ -91,14 +91,16 @@ def pause() -> datetime:
 
 
 def by_versions(session: hb.Session, at: datetime) -> list[Decimal | None]:
-    """The prices as of a time, by versions of cells."""
+    """Returns the prices as of a time, read from cell versions."""
     prices = session.query(Product).allow_full_scan().as_of(at).select(Product.sku, Product.price)
     found = dict(prices.all())
     return [found.get(sku) for sku in SKUS]
 
 
 def by_stamps(session: hb.Session, at: datetime) -> list[Decimal | None]:
-    """The same by the times in row keys: the first price of each product that is not newer."""
+    """Returns the same prices, read from the rows with times in their keys: the newest price of each product at that
+    time.
+    """
     found = session.query(Price).where(Price.since <= at).first_of_each(Price.sku, SKUS)
     return [None if each is None else each.price for each in found]
 
@@ -117,12 +119,12 @@ def bytes_of(store: hb.Store, table: str) -> tuple[int, int]:
 
 
 def shown(prices: Sequence[Decimal | None]) -> list[str]:
-    """Prices as text."""
+    """Returns prices as text, `-` where there is no price."""
     return ["-" if each is None else str(each) for each in prices]
 
 
 def report(console: Console, store: hb.Store, session: hb.Session) -> None:
-    """Writes, queries, and prints the tables of the page."""
+    """Writes the prices, queries them, and prints the tables."""
     begun = pause()
     times = [begun, *history(session)]
 
@@ -139,8 +141,7 @@ def report(console: Console, store: hb.Store, session: hb.Session) -> None:
     for change in (0, CHANGES - KEPT, CHANGES - KEPT + 1, CHANGES - 1, CHANGES):
         at = times[change]
         exact = by_stamps(session, at)
-        # Versions older than those that the column keeps may exist until HBase compacts; nothing is promised about
-        # them.
+        # HBase may keep versions beyond the column's limit until it compacts, so the example does not look for them.
         promised = change == 0 or change > CHANGES - KEPT
         answer = by_versions(session, at) if promised else None
         cells = ["not kept"] * len(SKUS) if answer is None else shown(answer)

@@ -1,11 +1,11 @@
-"""The key of a table is changed while a program reads and writes it, rolled back, and changed for good.
+"""Changes the key of a table while a program reads and writes it, rolls the change back, and then makes it permanent.
 
     python examples/changing_the_key.py                              # in one temporary file
     python examples/changing_the_key.py --store hbase                # on a real HBase that is started for it
     python examples/changing_the_key.py --store hbase://host:9090    # in a cluster of your own
 
-Readings were kept by sensor. Now the newest readings of all sensors are wanted first, so the time becomes the first
-field of the key.
+The readings were stored by sensor. Now the newest readings of all sensors are needed first, so the time becomes the
+first field of the key.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from hbmodel.store import Scan
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 TIMES = hb.indexes.IndexTimes(lease=0.5)
-"""On a cluster, keep the default lease of a minute. It is short here so that the example does not wait for long."""
+"""The default lease is one minute, and a cluster should keep it. The lease here is short so that the example runs fast.
+"""
 
 
 @hb.model(table="readings", family="d", immutable=True)
 class BySensor:
-    """The old layout: by sensor."""
+    """The old layout, sorted by sensor."""
 
     sensor: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"))
@@ -37,7 +38,7 @@ class BySensor:
 
 @hb.model(table="readings_by_time", family="d", immutable=True, salt=hb.HashSalt(4), replaces=BySensor)
 class Reading:
-    """The new layout: newest first, over four buckets. Programs use this model from the first day on."""
+    """The new layout: newest first, spread over four buckets. Programs use this model from the first day on."""
 
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)
     sensor: hb.Key[str] = hb.key()
@@ -47,19 +48,19 @@ class Reading:
 
 
 def reading(number: int) -> Reading:
-    """One of many readings."""
+    """Returns the reading with this number."""
     return Reading(sensor=f"s{number % 5}", at=START + number * timedelta(seconds=30), value=float(number * 7 % 100))
 
 
 class Program:
-    """A program that adds ten readings from time to time, and reads the table."""
+    """A program that adds ten readings at a time and reads the table."""
 
     def __init__(self, store: hb.Store, console: Console, first: int) -> None:
         self.session = hb.Session(store, lease=TIMES.lease)
         self.store, self.console, self.added = store, console, first
 
     def works(self, when: str) -> None:
-        """Adds readings, and then counts all readings and looks for high values."""
+        """Adds ten readings, counts all readings, and looks for high values."""
         self.session.add_all(reading(self.added + number) for number in range(10))
         self.session.commit()
         self.added += 10

@@ -1,10 +1,10 @@
-"""Comments, newest first: the first and the last row, descending keys, and new rows put before the first one.
+"""Comments, newest first: the first and the last row, descending keys, and new rows before the first one.
 
     python examples/comments.py                              # in one temporary file
     python examples/comments.py --store hbase                # on a real HBase that is started for it
     python examples/comments.py --store hbase://host:9090    # in a cluster of your own
 
-Every answer is checked against the data that was written, and the calls and rows of each are counted.
+Every answer is checked against the data that was written. The calls to the store and the rows read are counted.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ POST = 7
 
 
 # --- the models -------------------------------------------------------------------------------------------------------
-# HBase stores rows in the order of their keys, and reads forwards by default. So the row that is asked for most stands
-# first: the newest comment. `desc=True` turns the number round in the key; the table is upside down, and its last row
-# is always the same, number 0.
+# HBase stores rows in the order of their keys, and reads forwards by default. So the row that is read most often, the
+# newest comment, comes first. `desc=True` stores the number so that the largest one sorts first. The last row of a post
+# is always the same: number 0.
 
 
 @hb.model(table="comments", family="d", exists=hb.flag("e"))
@@ -40,9 +40,9 @@ class Comment:
     text: hb.Column[str] = hb.column("t")
 
 
-# One post is one region's work. Where posts alone are too close to each other, a salt by the post spreads them; where
-# one post has too many writers, a lane in front of the number spreads them. Each lane then has a first row of its own,
-# and the order holds only within a lane.
+# All comments of one post are in one region. If the posts that are written at the same time are adjacent, a salt by the
+# post spreads them. If a single post has too many writers, a lane in front of the number spreads its comments. Each
+# lane then has its own first row, and the comments are in order only within a lane.
 
 
 @hb.model(table="busy_comments", family="d", exists=hb.flag("e"), salt=hb.HashSalt(BUCKETS, by=("post", "lane")))
@@ -78,12 +78,12 @@ class Counted:
         self.rows = 0
 
     def __call__(self, call: hb.store.Call) -> None:
-        if call.table != "hbmodel":  # the registry is read from time to time
+        if call.table != "hbmodel":  # calls for the registry are not counted
             self.calls += 1
             self.rows += call.rows
 
     def taken(self) -> str:
-        """The counts since the last time."""
+        """Returns the counts as text, and resets them."""
         text = f"{self.calls} call{'s' * (self.calls != 1)}, {self.rows} row{'s' * (self.rows != 1)}"
         self.calls = self.rows = 0
         return text
@@ -97,8 +97,8 @@ def check(console: Console, what: str, found: object, expected: object, cost: st
 
 
 def ask_ends(console: Console, session: hb.Session, counted: Counted) -> None:
-    """The first and the last row of a table that is spread over buckets: one row of each bucket, all of them asked
-    at once.
+    """Reads the first and the last row of a table that is spread over buckets. Each read fetches one row per bucket,
+    from all buckets at once.
     """
     visitors = session.query(Visitor)
     visitors.first()  # the session reads the registry's entry of the table once
@@ -112,8 +112,8 @@ def ask_ends(console: Console, session: hb.Session, counted: Counted) -> None:
 
 
 def search_last(session: hb.Session) -> int:
-    """The last number, found as before HBase 0.98 had reversed scans: if there is a row from a key on, the last one is
-    at or after it.
+    """Finds the last number by bisection, as was necessary before HBase 0.98 had reversed scans. If there is a row at
+    or after a key, the last row is at or after this key too.
     """
     low, high = 0, 2**32
     while high - low > 1:
@@ -126,7 +126,7 @@ def search_last(session: hb.Session) -> int:
 
 
 def prepend_comments(console: Console, session: hb.Session, counted: Counted) -> None:
-    """Puts three comments, each in front of the comment that is first at that time."""
+    """Adds three comments, each in front of the comment that is first at that moment."""
     for author, text in (("ann", "first!"), ("bob", "second"), ("cid", "third")):
         made = session.prepend(Comment, post=POST, author=author, text=text)
         console.print(f"{author} has number {made.number}")
@@ -138,7 +138,7 @@ def prepend_comments(console: Console, session: hb.Session, counted: Counted) ->
 
 
 def delete_first(console: Console, session: hb.Session) -> None:
-    """The key of a deleted first row is used again; the key of any other deleted row is not."""
+    """Shows that the key of a deleted first row is used again, but the key of any other deleted row is not."""
     session.delete_key(Comment, post=POST, number=2)
     session.delete_key(Comment, post=POST, number=0)
     session.commit()
@@ -150,7 +150,7 @@ def delete_first(console: Console, session: hb.Session) -> None:
 
 
 def prepend_together(console: Console, store: hb.Store) -> None:
-    """Several writers at once on one post: no key is given twice, and no key is left out."""
+    """Several writers add comments to one post at once: no key is used twice, and no number is skipped."""
     writers, each, post = 4, 25, POST + 1
 
     def write(author: str) -> None:
@@ -165,8 +165,8 @@ def prepend_together(console: Console, store: hb.Store) -> None:
 
 
 def prepend_in_lanes(console: Console, store: hb.Store) -> None:
-    """The hot spot is spread: each writer draws a lane. A reader merges the lanes by number, and knows the order only
-    within each lane.
+    """Spreads a hot post over lanes: each writer chooses a lane at random. A reader merges the lanes by number, but the
+    order in which comments were written is known only within a lane.
     """
     writers, each = 4, 25
 
@@ -190,7 +190,7 @@ def prepend_in_lanes(console: Console, store: hb.Store) -> None:
 
 
 def together(threads: list[threading.Thread]) -> None:
-    """Runs threads to their end."""
+    """Starts all threads, and waits until they have finished."""
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,5 +1,5 @@
-"""Applications that users installed, queried in both directions: one table with an index, and two tables written
-together.
+"""Applications that users installed, queried by user and by application: with one table and an index, and with two
+tables that are written together.
 
 python examples/composite_keys.py                              # in one temporary file
 python examples/composite_keys.py --store hbase                # on a real HBase that is started for it
@@ -24,7 +24,7 @@ APPS = ("", "calendar", "chat", "mail")
 
 @hb.model(table="installs", family="d")
 class Install:
-    """One table, by user then application, and an index the other way round."""
+    """One table with the key (user, application), and an index with the key (application, user)."""
 
     user_id: hb.Key[int] = hb.key(hb.Int32)
     app: hb.Key[str] = hb.key()
@@ -34,7 +34,7 @@ class Install:
 
 @hb.model(table="apps_of_user", family="d")
 class AppOfUser:
-    """By user, then application."""
+    """The first of two tables, sorted by user and then by application."""
 
     user_id: hb.Key[int] = hb.key(hb.Int32)
     app: hb.Key[str] = hb.key()
@@ -43,7 +43,7 @@ class AppOfUser:
 
 @hb.model(table="users_of_app", family="d")
 class UserOfApp:
-    """By application, then user: a second table, which the program writes together with the first one."""
+    """The second table, sorted by application and then by user. The program writes it together with the first one."""
 
     app: hb.Key[str] = hb.key()
     user_id: hb.Key[int] = hb.key(hb.Int32)
@@ -51,8 +51,8 @@ class UserOfApp:
 
 
 def installs() -> Iterator[dict[str, Any]]:
-    """Installations of users with negative ids, of the largest possible id, and of an application with an
-    empty name.
+    """Yields installations. Some users have negative ids, one user has the largest possible id, and one application has
+    an empty name.
     """
     for number, user in enumerate((-LARGEST - 1, -7, -1, 0, 1, 42, LARGEST)):
         for at, app in enumerate(APPS):
@@ -61,19 +61,19 @@ def installs() -> Iterator[dict[str, Any]]:
 
 
 def load(session: hb.Session) -> None:
-    """Every installation in each of the three tables."""
+    """Writes every installation to each of the three tables."""
     for values in installs():
         session.add_all(model(**values) for model in (Install, AppOfUser, UserOfApp))
     session.commit()
 
 
 def shown(values: Any) -> str:
-    """Values in a line."""
+    """Returns values as one line of text."""
     return ", ".join(str(value) if value != "" else "''" for value in values)
 
 
 def ask(session: hb.Session, console: Console) -> None:
-    """The same queries on one table with an index, and on two tables."""
+    """Runs the same queries on the table with an index and on the two tables."""
     questions: list[tuple[str, Any, Any]] = [
         (
             "applications of user -7",
@@ -115,8 +115,8 @@ def _last(session: hb.Session, model: Any) -> Any:
 
 
 def change(session: hb.Session, console: Console) -> None:
-    """An upgrade, and the end of an installation: with an index, each takes one call of the session; with two tables,
-    two calls.
+    """Upgrades one installation and deletes another. With an index, each change is one call of the session; with two
+    tables, it is two calls.
     """
     session.update(Install(user_id=42, app="chat", version=0), version=99)
     models: tuple[Any, ...] = (Install, AppOfUser, UserOfApp)

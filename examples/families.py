@@ -4,7 +4,7 @@
     python examples/families.py --store hbase                # on a real HBase that is started for it
     python examples/families.py --store hbase://host:9090    # in a cluster of your own
 
-The bytes read are measured, and compared with the same data in a single family.
+The bytes that queries read are measured, and compared with those of the same data in a single family.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import hbmodel as hb
 
 @hb.model(table="people", family="p")
 class Person:
-    """The data that is asked for often."""
+    """The data that is read often."""
 
     name: hb.Key[str] = hb.key()
     town: hb.Column[str] = hb.column("t")
@@ -32,7 +32,7 @@ class Person:
 
 @hb.model(table="people", family="i")
 class Picture:
-    """The large data, under the same row keys; not every person has a picture."""
+    """The large data, under the same row keys. Not every person has a picture."""
 
     name: hb.Key[str] = hb.key()
     kind: hb.Column[str] = hb.column("k")
@@ -41,7 +41,7 @@ class Picture:
 
 @hb.model(table="people_in_one", family="d")
 class Whole:
-    """Both in one model and one family."""
+    """Person and picture in one model and one family."""
 
     name: hb.Key[str] = hb.key()
     town: hb.Column[str] = hb.column("t")
@@ -52,7 +52,7 @@ class Whole:
 
 @hb.model(table="people_in_two", family="p")
 class Split:
-    """Both in one model, with the picture in its own family."""
+    """Person and picture in one model, with the picture in a separate family."""
 
     name: hb.Key[str] = hb.key()
     town: hb.Column[str] = hb.column("t")
@@ -66,7 +66,7 @@ IMAGE = 2_000
 
 
 def load(session: hb.Session, count: int) -> None:
-    """A number of people; every second one has a picture."""
+    """Writes `count` people; every second person has a picture."""
     for n in range(count):
         name, town, born = f"person{n:04}", TOWNS[n % 4], 1950 + n % 50
         picture: dict[str, Any] = {"kind": "png", "image": bytes([n % 256]) * IMAGE} if n % 2 else {}
@@ -80,7 +80,7 @@ def load(session: hb.Session, count: int) -> None:
 
 
 def read(store: hb.Store, question: Callable[[hb.Session], Any]) -> tuple[Any, int]:
-    """The answer, and the bytes of the cells that were read from the tables of people."""
+    """Returns the answer, and how many bytes of cells were read from the tables of people."""
     calls: list[hb.store.Call] = []
     with hb.Session(store, on_call=calls.append) as session:
         answer = question(session)
@@ -88,17 +88,17 @@ def read(store: hb.Store, question: Callable[[hb.Session], Any]) -> tuple[Any, i
 
 
 def towns(model: Any) -> Callable[[hb.Session], Any]:
-    """The town of every person, as whole objects if the model has nothing else."""
+    """Returns a query for the town of every person that loads whole objects."""
     return lambda session: sorted(each.town for each in session.query(model).allow_full_scan())
 
 
 def selected(model: Any) -> Callable[[hb.Session], Any]:
-    """The same, by a projection."""
+    """Returns a query for the town of every person that loads only this field."""
     return lambda session: sorted(town for (town,) in session.query(model).select(model.town).allow_full_scan())
 
 
 def measure(store: hb.Store, console: Console) -> None:
-    """The same query in each layout."""
+    """Runs the same query on each layout, and prints the bytes that it read."""
     questions: Sequence[tuple[str, Callable[[hb.Session], Any]]] = (
         ("two models: objects of Person", towns(Person)),
         ("two models: town of Person", selected(Person)),
@@ -118,7 +118,7 @@ def measure(store: hb.Store, console: Console) -> None:
 
 
 def delete(store: hb.Store, console: Console) -> None:
-    """Deletes one of the two objects in each of two rows; the other one remains."""
+    """Deletes the person from one row and the picture from another. The other object of each row remains."""
     with hb.Session(store) as session:
         session.delete_key(Person, name="person0001")
         session.delete_key(Picture, name="person0003")

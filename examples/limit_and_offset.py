@@ -1,12 +1,12 @@
-"""Actions by user, newest first, in the layout of a Java program: LIMIT, OFFSET and pages, and a lookup of an action by
+"""Actions by user, newest first, in the layout of a Java program: LIMIT, OFFSET and pages, and how to find an action by
 its id.
 
     python examples/limit_and_offset.py                              # in one temporary file
     python examples/limit_and_offset.py --store hbase                # on a real HBase that is started for it
     python examples/limit_and_offset.py --store hbase://host:9090    # in a cluster of your own
 
-Row keys are `<user id, 4 bytes><Long.MAX_VALUE - ms, 8><action id, 4>`, joined by `Bytes.add` and `Bytes.toBytes`; the
-only column is `content:name`. Calls and rows are counted, not timed.
+Row keys are `<user id, 4 bytes><Long.MAX_VALUE - ms, 8><action id, 4>`, joined by `Bytes.add` and `Bytes.toBytes`. The
+only column is `content:name`. The example counts calls and rows, and does not measure time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 NAMES = ("login", "search", "buy", "logout")
 LIMIT = 20
 ASKED = 42
-"""The user whose actions are asked for."""
+"""The user whose actions are read."""
 
 
 # --- the models -------------------------------------------------------------------------------------------------------
@@ -35,8 +35,8 @@ ASKED = 42
 
 @hb.model(table="user_actions", family="content", external=True)
 class JavaAction:
-    """An action in the table of the Java program, which continues to write it: without an index and without cells of
-    hbmodel.
+    """An action in the table of the Java program, which continues to write this table. So the model has no index, and
+    hbmodel adds no cells.
     """
 
     user_id: hb.Key[int] = hb.key(hb.UInt32)  # as Bytes.toBytes(int), for ids that are not negative
@@ -47,7 +47,7 @@ class JavaAction:
 
 @hb.model(table="actions", family="content")
 class Action:
-    """The same key in a separate table, with an index for random access."""
+    """The same key in a separate table, with an index that finds an action by its id."""
 
     user_id: hb.Key[int] = hb.key(hb.UInt32)
     at: hb.Key[datetime] = hb.key(hb.codecs.ReverseStamp)
@@ -58,7 +58,7 @@ class Action:
 
 
 def actions() -> Iterator[JavaAction]:
-    """The actions that the Java program has written."""
+    """Yields the actions that the Java program has written."""
     for number in range(ACTIONS):
         for at, user in enumerate(USERS):
             moment = FIRST + timedelta(minutes=number, milliseconds=user)
@@ -68,7 +68,7 @@ def actions() -> Iterator[JavaAction]:
 
 
 def copied(session: hb.Session) -> Iterator[Action]:
-    """The same actions for the other table."""
+    """Copies the actions of the Java program into objects for the other table."""
     for each in session.query(JavaAction).allow_full_scan():
         yield Action(user_id=each.user_id, at=each.at, action_id=each.action_id, name=each.name)
 
@@ -88,7 +88,7 @@ class Counted:
 
 
 def show_pages(store: hb.Store, table: Table) -> None:
-    """The same twenty actions by OFFSET and by a page's token."""
+    """Reads the same twenty actions with OFFSET and with the token of a page."""
     counted = Counted()
     session = hb.Session(store, on_call=counted)
     newest = session.query(JavaAction).where(JavaAction.user_id == ASKED)
@@ -104,7 +104,7 @@ def show_pages(store: hb.Store, table: Table) -> None:
 
 
 def show_ids(store: hb.Store, table: Table) -> None:
-    """One action by its id, without the user or the time."""
+    """Finds one action by its id, without its user or its time."""
     wanted = 1_501
     counted = Counted()
     session = hb.Session(store, on_call=counted)

@@ -1,4 +1,5 @@
-"""The same actions with long names and with short ones, and ids as text, as numbers and as digests: where the bytes go.
+"""The same actions with long and with short names, and with ids as text, as numbers and as digests: how many
+bytes each part of a stored cell uses.
 
     python examples/names_and_bytes.py                              # in one temporary file
     python examples/names_and_bytes.py --store hbase                # on a real HBase that is started for it
@@ -39,7 +40,7 @@ class Long:
 
 @hb.model(table="bytes_short", family="c")
 class Short:
-    """Names of one letter, which the program never sees, and the user's id as a number."""
+    """Stored names of one letter, which the program never sees, and the user's id as a number."""
 
     user_id: hb.Key[int] = hb.key(hb.UInt32)
     at: hb.Key[datetime] = hb.key(desc=True)
@@ -52,7 +53,7 @@ USER_IDS: Mapping[type[Any], Callable[[int], int | str]] = {Long: str, Short: in
 
 
 def actions(model: Any, count: int) -> Iterator[Any]:
-    """Actions of a few users."""
+    """Yields `count` actions of a few users."""
     for number in range(count):
         yield model(
             user_id=USER_IDS[model](7_000_000 + number % 50),

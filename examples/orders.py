@@ -1,11 +1,11 @@
-"""A shop's order book: versioned orders with their lines, changed by several clerks, listed by customer in pages and by
-state.
+"""A shop's order book: versioned orders with their lines, which several clerks change, and lists by customer, in pages,
+and by state.
 
     python examples/orders.py                              # in one temporary file
     python examples/orders.py --store hbase                # on a real HBase that is started for it
     python examples/orders.py --store hbase://host:9090    # in a cluster of your own: a Thrift2 gateway, hbase+thrift2:
 
-Every answer is compared with a book that is kept in plain Python.
+Every answer is compared with an order book that is kept in plain Python.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ PAGE = 4
 
 
 # --- the model --------------------------------------------------------------------------------------------------------
-#  Clerks ask for an order by its number, so that is the row key. A shop has few orders a second: numbers that increase
-# are no burden for the region that holds the end of the table. Shops with thousands would take
+#  Clerks look up an order by its number, so the number is the row key. A shop has only a few orders per second, so the
+# region at the end of the table can take all new numbers. Shops with thousands per second would use
 # hb.codecs.Reversed(hb.UInt64).
-#  The lines are a map column, so an order and its lines are one row, which one commit changes as a whole. The version
-# is that of the row: a clerk who adds a line is in conflict with one who changes the state.
+#   The lines are a map column, so an order and its lines are one row, which one commit changes as a whole. All of the
+# row has one version: a clerk who adds a line is in conflict with one who changes the state.
 
 
 class State(Enum):
@@ -47,7 +47,7 @@ class State(Enum):
 
 @attrs.frozen
 class Line:
-    """A line of an order: the quantity, and the price of one piece at the time of the order."""
+    """A line of an order: the quantity, and the price per piece at the time of the order."""
 
     quantity: int
     price: Decimal
@@ -78,12 +78,12 @@ NUMBERS = hb.ids.IdSequence("shop_orders", block=10)
 
 
 def total_of(lines: Mapping[str, Line]) -> Decimal:
-    """The price of all lines."""
+    """Returns the total price of all lines."""
     return sum((line.quantity * line.price for line in lines.values()), Decimal(0))
 
 
 def place(session: hb.Session, order: Order) -> Order:
-    """A new order, or the order with the same reference, if the request was already made."""
+    """Inserts a new order. If the request was already made, returns the existing order with the same reference."""
     try:
         return session.insert(order)
     except hb.UniqueViolation:
@@ -91,8 +91,8 @@ def place(session: hb.Session, order: Order) -> Order:
 
 
 def adding(number: int, article: str) -> Callable[[hb.Session], Order]:
-    """For `session.retry`: one more piece of an article. It reads the order first, and then the line, which the order's
-    version protects.
+    """Returns a function for `session.retry` that adds one piece of an article. The function reads the order first, and
+    then the line, which the order's version protects.
     """
 
     def change(session: hb.Session) -> Order:
@@ -105,7 +105,7 @@ def adding(number: int, article: str) -> Callable[[hb.Session], Order]:
 
 
 def ship(session: hb.Session, number: int) -> bool:
-    """Ships an order that is open; other changes to it do not matter."""
+    """Ships an order if it is open, no matter what else in the order has changed. Returns whether it was shipped."""
     try:
         session.update_key(Order, number=number, condition=Order.state == State.OPEN, state=State.SHIPPED)
         session.commit()
@@ -125,7 +125,7 @@ def check(console: Console, what: str, found: object, expected: object) -> None:
 
 
 def fill(session: hb.Session, numbers: hb.ids.SequenceIds, count: int) -> dict[int, Order]:
-    """Places orders, one every quarter of an hour; two of three have been shipped."""
+    """Places an order every quarter of an hour. Two of three orders have been shipped."""
     book = {}
     for at in range(count):
         lines = {article: Line(1 + (at + n) % 3, PRICES[article]) for n, article in enumerate(PRICES) if (at + n) % 2}
@@ -143,8 +143,8 @@ def fill(session: hb.Session, numbers: hb.ids.SequenceIds, count: int) -> dict[i
 
 
 def repeat_request(console: Console, session: hb.Session, numbers: hb.ids.SequenceIds, book: dict[int, Order]) -> None:
-    """The shop's site sends an order twice: its reference is refused under another number, and the first order is
-    found.
+    """The shop's site sends an order twice. The second one is refused, because the reference already exists under
+    another number, and the first order is returned.
     """
     first = next(iter(book.values()))
     again = hb.evolve(first, number=numbers.next())
@@ -157,7 +157,7 @@ def repeat_request(console: Console, session: hb.Session, numbers: hb.ids.Sequen
 
 
 def change_together(console: Console, store: hb.Store, book: dict[int, Order]) -> None:
-    """Clerks change one order at once. No change is lost: a refused one is repeated on the current order."""
+    """Several clerks change one order at once. No change is lost: a refused change is repeated on the current order."""
     number = next(iter(book))
     with hb.Session(store) as eve, hb.Session(store) as fay:
         changed = adding(number, "pot")(eve)
@@ -180,7 +180,7 @@ def change_together(console: Console, store: hb.Store, book: dict[int, Order]) -
 
 
 def more(order: Order, *articles: str) -> Order:
-    """The expected order with one more of each of these articles."""
+    """Returns the expected order, with one more piece of each of these articles."""
     lines = dict(order.lines)
     for article in articles:
         lines[article] = Line(lines[article].quantity + 1 if article in lines else 1, PRICES[article])
@@ -188,14 +188,14 @@ def more(order: Order, *articles: str) -> Order:
 
 
 def ship_once(console: Console, session: hb.Session, book: dict[int, Order]) -> None:
-    """An order is shipped only once, no matter how many clerks try."""
+    """Shows that an order is shipped only once, no matter how many clerks try."""
     number = next(number for number, order in book.items() if order.state is State.OPEN)
     check(console, f"order {number} shipped, and again", [ship(session, number), ship(session, number)], [True, False])
     book[number] = hb.evolve(book[number], state=State.SHIPPED)
 
 
 def turn_pages(console: Console, session: hb.Session, book: dict[int, Order]) -> None:
-    """A customer's orders, newest first, in pages to the end and back to the beginning."""
+    """Reads a customer's orders, newest first, page by page to the end and back to the beginning."""
     query = session.query(Order).where(Order.customer == CUSTOMERS[0])
     pages = [query.page(PAGE)]
     while (token := pages[-1].next_token) is not None:
@@ -215,7 +215,7 @@ def turn_pages(console: Console, session: hb.Session, book: dict[int, Order]) ->
 
 
 def list_open(console: Console, session: hb.Session, book: dict[int, Order]) -> None:
-    """The orders to ship, the oldest first: the index has no other orders, so all of it is read."""
+    """Lists the orders to ship, the oldest first. The index contains only open orders, so the query reads all of it."""
     waiting = session.query(Order).where(Order.state == State.OPEN)
     check(console, "read from", waiting.explain().path, "open_orders")
     expected = [number for number, order in book.items() if order.state is State.OPEN]
@@ -227,7 +227,7 @@ def list_open(console: Console, session: hb.Session, book: dict[int, Order]) -> 
 
 
 def compare(console: Console, session: hb.Session, book: dict[int, Order]) -> None:
-    """All orders with all their lines."""
+    """Compares all orders and all their lines with the book."""
     found = session.query(Order).allow_full_scan().load(Order.lines).all()
     lines = [order.lines for order in book.values()]
     check(

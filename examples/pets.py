@@ -1,5 +1,5 @@
-"""An owner, their pets and the pets' visits to the vet, all in one row: three kinds of object that are read and written
-together.
+"""An owner, the owner's pets and their visits to the vet, all in one row: three kinds of objects that are read and
+written together.
 
     python examples/pets.py                              # in one temporary file
     python examples/pets.py --store hbase                # on a real HBase that is started for it
@@ -29,14 +29,15 @@ SPECIES = ("cat", "dog", "rabbit")
 
 
 # --- the models -------------------------------------------------------------------------------------------------------
-# The row key is the owner, for all three. A kind is the first byte of every qualifier, so the cells of a row are in
-# this order: those of the owner (`o`), of the pets (`p`) by name, and of the visits (`v`) by pet, newest first. So a
-# slice of columns holds all visits of one pet, or the last five of them, and one region holds all data of an owner.
+# All three models have the same row key, the owner. Each qualifier begins with a byte for the kind of object. So the
+# cells of a row are in this order: those of the owner (`o`), of the pets (`p`) by name, and of the visits (`v`) by pet,
+# newest first. A slice of columns contains all visits of one pet, or only the last five. All data of an owner is in one
+# region.
 
 
 @hb.model(table="pets", family="d", kind=b"o")
 class Owner:
-    """The person who pays; the key has no field in the qualifier, so there is one owner in each row."""
+    """The person who pays. The key has no field in the qualifier, so there is one owner per row."""
 
     owner: hb.Key[str] = hb.key()
     city: hb.Column[str] = hb.column("c")
@@ -55,7 +56,7 @@ class Pet:
 
 @hb.model(table="pets", family="d", kind=b"v")
 class Visit:
-    """A visit of a pet to the vet."""
+    """A visit to the vet by a pet."""
 
     owner: hb.Key[str] = hb.key()
     pet: hb.Key[str] = hb.key(in_qualifier=True)
@@ -64,8 +65,9 @@ class Visit:
     price: hb.Column[int] = hb.column("p")  # in cents
 
 
-# A row that is read, judged and changed needs a version. Then all models of its family have one, and only HBase's
-# Thrift2 gateway or an embedded store can check it. So the money of an owner is in a table of its own.
+# A model whose objects are read, checked and then changed needs a version. Then all models in the
+# same family need one, and only HBase's Thrift2 gateway or an embedded store can check versions. So the money of an
+# owner is in a separate table.
 
 
 @hb.model(table="budgets", family="d", kind=b"b")
@@ -80,7 +82,7 @@ class Budget:
 
 @hb.model(table="budgets", family="d", kind=b"t")
 class Transfer:
-    """Money that went from one budget to another."""
+    """Money that was moved from one budget to another."""
 
     owner: hb.Key[str] = hb.key()
     number: hb.Key[int] = hb.key(hb.UInt32, in_qualifier=True)
@@ -97,12 +99,12 @@ def owner_of(number: int) -> str:
 
 
 def pets_of(number: int) -> tuple[str, ...]:
-    """The names of the pets of an owner: one to five."""
+    """The names of an owner's pets: one to five."""
     return NAMES[: number % len(NAMES) + 1]
 
 
 def visit(number: int, pet: str, count: int) -> Visit:
-    """A visit; each pet comes every four weeks."""
+    """Returns a visit; each pet comes every four weeks."""
     at = FIRST + timedelta(weeks=4 * count, minutes=15 * NAMES.index(pet))
     reason = ("check", "vaccination", "teeth")[count % 3]
     return Visit(owner=owner_of(number), pet=pet, at=at, reason=reason, price=3_000 + 500 * (count % 7))
@@ -129,7 +131,7 @@ def check(console: Console, what: str, found: object, expected: object) -> None:
 
 
 def ask_slices(console: Console, session: hb.Session) -> None:
-    """All objects of one kind, of one pet, or of a range of time: each is a range of columns of one row."""
+    """Reads all objects of one kind, of one pet, or of a range of time: each is a range of columns of one row."""
     owner = owner_of(4)
     pets = session.query(Pet).where(Pet.owner == owner)
     check(console, "pets", [pet.name for pet in pets], list(NAMES))
@@ -153,7 +155,7 @@ def ask_slices(console: Console, session: hb.Session) -> None:
 
 
 def ask_pages(console: Console, session: hb.Session) -> None:
-    """Pages of a row; each token says where the next one begins."""
+    """Reads a row in pages; the token of each page says where the next page begins."""
     visits = session.query(Visit).where(Visit.owner == owner_of(2))
     token: str | None = None
     sizes: list[int] = []
@@ -171,7 +173,7 @@ def ask_pages(console: Console, session: hb.Session) -> None:
 
 
 def rename_city(console: Console, session: hb.Session) -> None:
-    """A change of one kind leaves the others unchanged."""
+    """Changes an object of one kind, and leaves the others unchanged."""
     owner = session.get(Owner, owner=owner_of(3))
     assert owner is not None
     session.update(owner, city="Köln")
@@ -182,7 +184,9 @@ def rename_city(console: Console, session: hb.Session) -> None:
 
 
 def book_visit(console: Console, session: hb.Session) -> None:
-    """A visit and the owner who pays for it, in one commit: its writes to one row are one mutation, for any kinds."""
+    """Writes a visit and the owner who pays for it in one commit. All its writes to one row are one mutation, whatever
+    the kinds of the objects.
+    """
     owner = session.get(Owner, owner=owner_of(2))
     assert owner is not None
     booked = visit(2, "Cleo", VISITS)
@@ -196,8 +200,8 @@ def book_visit(console: Console, session: hb.Session) -> None:
 
 
 def move_money(console: Console, store: hb.Store, session: hb.Session) -> None:
-    """Two budgets and a transfer change together, and only if no other program has changed the row since
-    it was read.
+    """Changes two budgets and adds a transfer, all together, and only if no other program has changed the row since it
+    was read.
     """
     if not store.capabilities.check_and_mutate:
         console.print("This store has no check-and-mutate, so no local transactions; an hbase+thrift2: store has both.")
@@ -223,7 +227,7 @@ def move_money(console: Console, store: hb.Store, session: hb.Session) -> None:
 
 
 def delete_pet(console: Console, session: hb.Session) -> None:
-    """Deletes a pet and its visits; its neighbours in the row remain."""
+    """Deletes a pet and its visits; all other objects in the row remain."""
     owner = owner_of(1)
     session.delete_key(Pet, owner=owner, name="Ada")
     for gone in session.query(Visit).where(Visit.owner == owner, Visit.pet == "Ada"):
@@ -236,7 +240,7 @@ def delete_pet(console: Console, session: hb.Session) -> None:
 
 
 def show_row(console: Console, store: hb.Store) -> None:
-    """Shows how many columns of each of the three kinds one row of the table has."""
+    """Shows how many columns each of the three kinds has in one row of the table."""
     (row,) = store.get("pets", [owner_of(0).encode()])
     assert row is not None
     kinds = [column[2:3].decode() for column in row.columns]

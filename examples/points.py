@@ -1,12 +1,12 @@
-"""200,000 points of fifty sensors: the latest ones, hourly means, high values, an export by several workers, and old
-points deleted.
+"""200,000 points of fifty sensors: the latest points, hourly means, high values, an export by several workers, and the
+deletion of old points.
 
     python examples/points.py                              # in one temporary file
     python examples/points.py --points 6000 --export .     # fewer points, and the exported files are kept
     python examples/points.py --store hbase                # on a real HBase that is started for it
     python examples/points.py --store hbase://host:9090    # in a cluster of your own
 
-Every answer is compared with what plain Python finds in the same points.
+Every answer is compared with what plain Python computes from the same points.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ TRIAL = timedelta(seconds=1)
 
 
 # --- the model --------------------------------------------------------------------------------------------------------
-#  Most questions are about one sensor and a time, so the row key is the sensor and then the time, newest first. The
-# sensors write all the time, each at its own place in the table; a salt by sensor spreads these places over eight
-# buckets, which are regions from the start where the store can create them. A sensor is in one bucket, so its points
-# are still one scan.
+#  Most queries are about one sensor and a range of time, so the row key is the sensor and then the time, newest first.
+# The sensors write all the time, each at its own place in the table. A salt by sensor spreads these places over eight
+# buckets. The buckets are separate regions from the start if the store can create them. A sensor is in one bucket, so
+# one scan still reads its points.
 
 
 @hb.model(
     table="sensor_points", family=hb.family("d", ttl=timedelta(days=400)), salt=hb.HashSalt(BUCKETS, by=("sensor",))
 )
 class Point:
-    """A value that a sensor has measured. In any case, it expires 400 days after it was written."""
+    """A value that a sensor has measured. It expires 400 days after it was written, or sooner if it has its own TTL."""
 
     sensor: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)
@@ -62,7 +62,7 @@ class Point:
 
 
 def measured(count: int) -> Iterator[Point]:
-    """The points in the order in which they arrive: one of each sensor every minute."""
+    """Yields the points in the order in which they arrive: one per sensor and minute."""
     for number in range(count):
         minute, sensor = divmod(number, len(SENSORS))
         value = round(20 + 5 * math.sin(minute / 90 + sensor), 2)
@@ -79,7 +79,7 @@ class Questions:
         self.table = Table("question", "items", "ms")
 
     def ask(self, question: str, answer: Callable[[], A], expected: A) -> A:
-        """Returns a correct answer, and ends the program for any other."""
+        """Returns the answer if it is as expected; otherwise ends the program."""
         started = perf_counter()
         found = answer()
         took = (perf_counter() - started) * 1000
@@ -90,9 +90,9 @@ class Questions:
 
 
 def show_latest(console: Console, questions: Questions, session: hb.Session, points: list[Point]) -> None:
-    """The latest point of each sensor, and None for a sensor without a point."""
+    """Shows the latest point of each sensor, and None for a sensor without points."""
     asked = [*SENSORS, "hall99"]
-    # the points are newest first, so the first of each stays
+    # reversed, the newest point of each sensor comes last, so the dict keeps this point
     newest = {point.sensor: point for point in reversed(points)}
     latest = session.query(Point).order_by(Point.at.desc())
     expected = [newest.get(sensor) for sensor in asked]
@@ -106,7 +106,7 @@ def show_latest(console: Console, questions: Questions, session: hb.Session, poi
 
 
 def show_hours(console: Console, questions: Questions, session: hb.Session, points: list[Point]) -> None:
-    """One hour of a sensor, and the mean of each of its hours."""
+    """Shows one hour of a sensor, and the mean of each hour of this sensor."""
     of_sensor = session.query(Point).where(Point.sensor == ASKED)
     known = [point for point in points if point.sensor == ASKED]
     hour = of_sensor.where(Point.at >= START, Point.at < START + HOUR)
@@ -126,8 +126,8 @@ def show_hours(console: Console, questions: Questions, session: hb.Session, poin
 
 
 def ask_high(questions: Questions, session: hb.Session, points: list[Point]) -> None:
-    """High values of all time, which reads every row on the server, and those of the last hour, which is a short
-    range of each sensor.
+    """Finds the high values of all time, for which the server reads every row, and those of the last hour, which are a
+    short range of each sensor.
     """
     high = session.query(Point).where(Point.value > HIGH)
     expected = [point for point in points if point.value > HIGH]
@@ -143,10 +143,10 @@ def ask_high(questions: Questions, session: hb.Session, points: list[Point]) -> 
 
 
 def export(store: hb.Store, session: hb.Session, directory: Path) -> list[Path]:
-    """Writes all points into CSV files, one for each part of the table.
+    """Writes all points to CSV files, one for each part of the table.
 
-    The workers are threads, so that the example works with any store, and each has its own session. A part can also be
-    sent to a process, which opens the store itself.
+    The workers are threads, so that the example works with any store. Each worker has its own session. A part can also
+    be sent to another process, which opens the store itself.
     """
 
     def write(numbered: tuple[int, hb.types.QueryPartition[Point]]) -> Path:
@@ -163,7 +163,7 @@ def export(store: hb.Store, session: hb.Session, directory: Path) -> list[Path]:
 
 
 def exported(paths: list[Path]) -> list[Point]:
-    """The points in the files, in the order of the table."""
+    """Reads the points from the files, and returns them in the order of the table."""
     points = []
     for path in paths:
         with path.open(newline="", encoding="utf-8") as file:
@@ -176,7 +176,7 @@ def exported(paths: list[Path]) -> list[Point]:
 
 
 def delete_old(questions: Questions, session: hb.Session, points: list[Point]) -> None:
-    """Deletes the points of the older half of the time. They are one range for each sensor, so the newer points are not
+    """Deletes the points of the older half of the time span. They are one range per sensor, so the newer points are not
     read.
     """
     cutoff = START + (points[0].at - START) / 2
@@ -187,7 +187,7 @@ def delete_old(questions: Questions, session: hb.Session, points: list[Point]) -
 
 
 def let_expire(console: Console, session: hb.Session) -> None:
-    """A point with its own TTL disappears without a delete."""
+    """Shows that a point with its own TTL disappears without a delete."""
     started = monotonic()
     session.add(Point(sensor="trial", at=START, value=0.0), ttl=TRIAL)
     session.commit()
@@ -195,7 +195,7 @@ def let_expire(console: Console, session: hb.Session) -> None:
         if monotonic() - started > 60:
             raise click.ClickException("the trial point did not expire")
         sleep(0.05)
-    if monotonic() - started < TRIAL.total_seconds() - 0.1:  # of two clocks
+    if monotonic() - started < TRIAL.total_seconds() - 0.1:  # the two clocks may differ a little
         raise click.ClickException("the trial point expired too early")
     console.print(f"a point with a TTL of {TRIAL.total_seconds():g} s has expired")
 
@@ -204,12 +204,12 @@ def let_expire(console: Console, session: hb.Session) -> None:
 
 
 def in_order(points: list[Point]) -> list[Point]:
-    """Points in the order of queries: by sensor, newest first."""
+    """Returns points in the order of queries: by sensor, newest first."""
     return sorted(points, key=lambda point: (point.sensor, START - point.at))
 
 
 def report(console: Console, store: hb.Store, count: int, directory: Path) -> None:
-    """Loads, asks, exports and deletes."""
+    """Loads the points, runs the queries, exports all points, and deletes the old ones."""
     points = in_order(list(measured(count)))
     questions = Questions()
     hb.create_tables(store, Point)

@@ -1,4 +1,4 @@
-"""Objects whose keys change: each can be found under its old or its new key at any time, with all its data.
+"""Objects whose keys change: each can be found at any time under its old or its new key, with all its data.
 
     python examples/rekey.py                                      # in one temporary file
     python examples/rekey.py --store hbase                        # on a real HBase that is started for it
@@ -40,7 +40,7 @@ class Post:
 
 @hb.model(table="members", family="d")
 class Member:
-    """A member, with an address that no other member has; versioned."""
+    """A member with an address that no other member has; the model is versioned."""
 
     name: hb.Key[str] = hb.key()
     email: hb.Column[str] = hb.column("e")
@@ -78,7 +78,7 @@ def check(what: str, found: object, expected: object) -> None:
 
 
 class Looking(threading.Thread):
-    """Looks for posts under the old key, and then under the new one, until it is stopped."""
+    """Looks for each post under the old key and then under the new one, until it is stopped."""
 
     def __init__(self, store: hb.Store) -> None:
         super().__init__(daemon=True)
@@ -86,7 +86,7 @@ class Looking(threading.Thread):
         self.found: Counter[str] = Counter()
 
     def run(self) -> None:
-        """Looks at each post in turn, again and again."""
+        """Looks for each post in turn, again and again."""
         while not self._ended.is_set():
             for number in range(POSTS):
                 old = self._session.get(Post, board="news", number=number)
@@ -122,7 +122,7 @@ def move_posts(console: Console, store: hb.Store, session: hb.Session) -> None:
 
 
 def rename_member(console: Console, session: hb.Session) -> None:
-    """Gives a member another name, with the same address; a name that is taken is refused."""
+    """Changes the name of a member, who keeps the address. A name that is already taken is refused."""
     ann = session.insert(Member(name="ann", email="ann@example.com"))
     session.insert(Member(name="bob", email="bob@example.com"))
     try:
@@ -172,7 +172,7 @@ def cost(store: hb.Store) -> Table:
         made: Any = session.insert(obj)
         calls.clear()
         session.rekey(made, **change)
-        own = [call for call in calls if call.table != "hbmodel"]  # the registry is read from time to time
+        own = [call for call in calls if call.table != "hbmodel"]  # calls for the registry are not counted
         reads = sum(call.operation.startswith("get") for call in own)
         table.add_row(kind, str(reads), str(len(own) - reads))
     return table

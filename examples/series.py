@@ -1,11 +1,11 @@
-"""A time series stored twice: one row per value, and one row per hour with the values in columns. The same queries give
-the same answers.
+"""A time series stored twice: one row per value, and one row per hour with the values in columns; the same queries
+return the same answers.
 
     python examples/series.py                              # in one temporary file
     python examples/series.py --store hbase                # on a real HBase that is started for it
     python examples/series.py --store hbase://host:9090    # in a cluster of your own
 
-The differences are shown: rows, cells, bytes and the time of each query.
+The example compares the rows, the cells, the bytes, and the time of each query.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Model = type[Tall] | type[Wide]
 
 
 def values(model: Any, hours: int) -> Iterator[Any]:
-    """A value of each sensor every 30 seconds."""
+    """Yields a value of each sensor every 30 seconds."""
     for number, sensor in enumerate(SENSORS):
         for count in range(hours * 120):
             yield model(sensor=sensor, at=START + count * STEP, value=round(20 + 5 * math.sin(count / 240 + number), 2))
@@ -103,14 +103,14 @@ QUESTIONS: Sequence[Callable[[hb.Session, Any], Any]] = (ten_minutes, all_of_one
 
 
 def plain(answer: Any) -> Any:
-    """An answer without its class."""
+    """Returns an answer as plain values, so that answers from different classes can be compared."""
     if isinstance(answer, list):
         return [plain(each) for each in answer]
     return (answer.sensor, answer.at, answer.value) if isinstance(answer, Tall | Wide) else answer
 
 
 def size_of(answer: Any) -> str:
-    """How much was found."""
+    """Describes the size of an answer."""
     return f"{len(answer)} values" if isinstance(answer, list) else str(answer)
 
 
@@ -118,7 +118,9 @@ def size_of(answer: Any) -> str:
 
 
 def measured(store: hb.Store, table: str) -> tuple[int, int, int]:
-    """Rows, cells, and bytes as HBase stores them: each cell with its row key, family, qualifier, time and value."""
+    """Counts rows, cells, and bytes as HBase stores them: each cell with its row key, family, qualifier, time and
+    value.
+    """
     rows = cells = size = 0
     (batches,) = store.scan(table, [Scan()])
     for batch in batches:
@@ -130,7 +132,7 @@ def measured(store: hb.Store, table: str) -> tuple[int, int, int]:
 
 
 def ask(session: hb.Session, models: Sequence[Model], table: Table) -> None:
-    """Runs every query on both models."""
+    """Runs every query on both models, and compares the answers."""
     for question in QUESTIONS:
         answers, times = [], []
         for model in models:

@@ -1,11 +1,12 @@
-"""The same events with increasing, salted, hashed, reversed and shuffled keys: the regions that store them, and the
-cost of reads.
+"""The same events with increasing, salted, hashed, reversed and shuffled keys: in which regions they are stored, and
+what reads cost.
 
     python examples/spreading_keys.py                              # in one temporary file
     python examples/spreading_keys.py --store hbase                # on a real HBase that is started for it
     python examples/spreading_keys.py --store hbase://host:9090    # in a cluster of your own
 
-Every table has eight regions, with split keys that suit its row keys. Calls and rows are counted, not timed.
+Every table has eight regions, with split keys that suit its row keys. The example counts calls and rows, and does not
+measure time.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from hbmodel.store import Scan
 EVENTS = 4_000
 REGIONS = 8
 FIRST, LAST = 1_700, 1_799
-"""The events of the scan in order."""
+"""The first and the last event of the ordered scan."""
 
 PAGE = 20
 BUSY = 40_000
-"""The user of every eighth event."""
+"""The user who has every eighth event."""
 
 NEWEST = 500
-"""The events that are written last, one after the other."""
+"""The number of events that are written last, one after the other."""
 
 
 # --- the models -------------------------------------------------------------------------------------------------------
@@ -44,7 +45,7 @@ NEWEST = 500
 
 @hb.model(table="spread_plain", family="d")
 class Plain:
-    """Increasing numbers: successive numbers are adjacent, and all new ones are at the end."""
+    """Increasing numbers: adjacent numbers are in adjacent rows, and all new rows are at the end."""
 
     number: hb.Key[int] = hb.key(hb.UInt32)
     user: hb.Column[int] = hb.column("u", hb.codecs.UInt16)
@@ -52,7 +53,7 @@ class Plain:
 
 @hb.model(table="spread_salted", family="d", salt=hb.HashSalt(REGIONS))
 class Salted:
-    """A byte before the number, computed from it."""
+    """A byte that is computed from the number precedes it."""
 
     number: hb.Key[int] = hb.key(hb.UInt32)
     user: hb.Column[int] = hb.column("u", hb.codecs.UInt16)
@@ -60,7 +61,7 @@ class Salted:
 
 @hb.model(table="spread_random", family="d", salt=hb.RandomSalt(REGIONS), immutable=True)
 class Random:
-    """A byte before the number that is drawn for each event."""
+    """A random byte precedes the number."""
 
     number: hb.Key[int] = hb.key(hb.UInt32)
     user: hb.Column[int] = hb.column("u", hb.codecs.UInt16)
@@ -68,7 +69,7 @@ class Random:
 
 @hb.model(table="spread_hashed", family="d")
 class Hashed:
-    """The first two bytes of the number's md5 before it."""
+    """The first two bytes of the number's md5 precede the number."""
 
     number: hb.Key[int] = hb.key(hb.codecs.DigestPrefixed(hb.UInt32, 2))
     user: hb.Column[int] = hb.column("u", hb.codecs.UInt16)
@@ -76,7 +77,7 @@ class Hashed:
 
 @hb.model(table="spread_reversed", family="d")
 class Reversed:
-    """The digits of the number, the last one first."""
+    """The digits of the number in reverse order."""
 
     number: hb.Key[int] = hb.key(hb.codecs.ReversedDigits(6))
     user: hb.Column[int] = hb.column("u", hb.codecs.UInt16)
@@ -84,8 +85,8 @@ class Reversed:
 
 @hb.model(table="spread_shuffled", family="d")
 class Shuffled:
-    """The key fields in another order: the user before the number, so that simultaneous events of many users go to many
-    places.
+    """The key fields in a different order: the user before the number. So the simultaneous events of many users are
+    written to many places.
     """
 
     user: hb.Key[int] = hb.key(hb.codecs.UInt16)
@@ -106,7 +107,9 @@ GIVES_UP = {
 
 
 def splits(model: Any) -> Any:
-    """Eight regions for the keys of a model; for increasing keys, sized for four times as many keys as there are."""
+    """Returns eight regions for the keys of a model. For increasing keys, they leave room for four times as many
+    events.
+    """
     if hb.schema.schema_of(model).salt.buckets > 1:
         return hb.ByBucket()
     if model is Plain:
@@ -117,19 +120,19 @@ def splits(model: Any) -> Any:
 
 
 def user_of(number: int) -> int:
-    """The user of an event: every eighth event is of one user, the others of a thousand users."""
+    """Returns the user of an event. One user has every eighth event, and a thousand users have the others."""
     return BUSY if number % 8 == 0 else crc32(b"%d" % (number % 1_000)) % 65_536
 
 
 def event(model: Any, number: int) -> Any:
-    """An event."""
+    """Returns the event with this number."""
     if model is Shuffled:
         return Shuffled(user=user_of(number), number=number, kind="view")
     return model(number=number, user=user_of(number))
 
 
 def events(model: Any, start: int, stop: int) -> Iterator[Any]:
-    """Events in the order of their numbers."""
+    """Yields events in the order of their numbers."""
     return (event(model, number) for number in range(start, stop))
 
 
@@ -151,7 +154,7 @@ class Counted:
 
 
 def rows_by_region(store: hb.Store, model: Any, since: int = 0) -> list[int]:
-    """How many rows each region has, counting only events whose number is at least `since`."""
+    """Counts the rows in each region, but only events whose number is at least `since`."""
     starts = hb.tables.split_keys(model, splits(model))
     counts = [0] * (len(starts) + 1)
     (batches,) = store.scan(hb.schema.schema_of(model).table, [Scan()])
@@ -162,11 +165,11 @@ def rows_by_region(store: hb.Store, model: Any, since: int = 0) -> list[int]:
 
 
 IN_ORDER = {Plain, Salted, Random}
-"""Models whose rows the store gives in the order of their numbers."""
+"""Models whose rows the store returns in the order of their numbers."""
 
 
 def get(store: hb.Store, model: Any) -> Counted:
-    """One event by its number; for a shuffled key, by both fields."""
+    """Reads one event by its number; for a shuffled key, by user and number."""
     counted = Counted()
     session = hb.Session(store, on_call=counted)
     key = {"user": user_of(FIRST)} if model is Shuffled else {}
@@ -175,7 +178,9 @@ def get(store: hb.Store, model: Any) -> Counted:
 
 
 def scan(store: hb.Store, model: Any) -> Counted:
-    """A hundred events in order; if the table has no order, every row is read and the program sorts what it keeps."""
+    """Reads a hundred events in order. If the table is not in this order, every row is read, and the program sorts the
+    matching events.
+    """
     counted = Counted()
     query = hb.Session(store, on_call=counted).query(model).where(model.number.between(FIRST, LAST))
     in_order = model in IN_ORDER
@@ -186,7 +191,9 @@ def scan(store: hb.Store, model: Any) -> Counted:
 
 
 def page(store: hb.Store, model: Any) -> Counted | None:
-    """The second page in order; None if there are no pages. For a shuffled key, these are the pages of one user."""
+    """Reads the second page in order. Returns None if the key does not allow pages. For a shuffled key, the pages are
+    those of one user.
+    """
     if model not in IN_ORDER and model is not Shuffled:
         return None
     counted = Counted()
@@ -202,7 +209,7 @@ def page(store: hb.Store, model: Any) -> Counted | None:
 
 
 def spread(store: hb.Store) -> dict[Any, tuple[list[int], list[int]]]:
-    """Loads every table; returns the rows of each region, for all events and for the newest ones."""
+    """Loads every table. Returns the number of rows in each region, for all events and for the newest ones."""
     found = {}
     for model in MODELS:
         presplit = {model: splits(model)} if store.capabilities.presplit else None
@@ -214,16 +221,16 @@ def spread(store: hb.Store) -> dict[Any, tuple[list[int], list[int]]]:
 
 
 def fullest() -> int:
-    """The rows of the fullest of all regions, on average over many draws."""
+    """Returns how many rows the fullest region has, on average over many draws."""
     drawn = random.Random(1)
     return round(fmean(max(Counter(drawn.choices(range(REGIONS), k=NEWEST)).values()) for _ in range(1_000)))
 
 
 def show(console: Console, store: hb.Store) -> None:
-    """Prints both tables."""
+    """Prints the rows of each region, and the costs of reads."""
     regions = Table("rows in region", *map(str, range(1, REGIONS + 1)), f"of the last {NEWEST}, in the busiest region")
     for model, (rows, newest) in spread(store).items():
-        drawn = model is Random  # whose figures differ in each run
+        drawn = model is Random  # the figures of this model differ in each run
         texts = [f"about {EVENTS // REGIONS}"] * REGIONS if drawn else [str(count) for count in rows]
         regions.add_row(model.__name__.lower(), *texts, f"about {fullest()}" if drawn else str(max(newest)))
     console.print(regions)

@@ -13,7 +13,9 @@ import hbmodel as hb
 
 @contextmanager
 def opened(console: Console, name: str) -> Iterator[hb.Store]:
-    """A store: `embedded`, `hbase` or a URL. Everything that was started or created for it is removed at the end."""
+    """Opens a store: `embedded`, `hbase` or a URL. At the end, everything that was started or created for the store is
+    removed.
+    """
     if name == "embedded":
         with tempfile.TemporaryDirectory() as directory, hb.connect(f"embedded:{directory}/example.db") as store:
             yield store

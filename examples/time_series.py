@@ -1,4 +1,5 @@
-"""The latest value of each of many metrics, and down-sampling by the hour on read, from a tall and a wide time series.
+"""The latest value of each of many metrics, and down-sampling to hours when values are read, with a tall and a wide
+time series.
 
 python examples/time_series.py                              # in one temporary file
 python examples/time_series.py --store hbase                # on a real HBase that is started for it
@@ -24,7 +25,7 @@ from hbmodel.store import Scan
 START = datetime(2026, 3, 1, tzinfo=UTC)
 STEP = timedelta(minutes=10)
 VALUES = 36
-"""The number of values of each metric, which cover six hours."""
+"""The number of values per metric, which cover six hours."""
 
 
 # --- the models -------------------------------------------------------------------------------------------------------
@@ -32,7 +33,7 @@ VALUES = 36
 
 @hb.model(table="metrics_tall", family=hb.family("d", ttl=timedelta(days=3_650)))
 class Tall:
-    """A row for each value, newest first."""
+    """One row per value, newest first."""
 
     metric: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True)
@@ -41,7 +42,7 @@ class Tall:
 
 @hb.model(table="metrics_wide", family=hb.family("d", ttl=timedelta(days=3_650)))
 class Wide:
-    """A row for each hour of a metric, with the newest hour first, and the newest value first within the hour."""
+    """One row per hour of a metric. The newest hour comes first, and within an hour the newest value."""
 
     metric: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), desc=True, row_span=timedelta(hours=1))
@@ -49,7 +50,7 @@ class Wide:
 
 
 def values(model: Any, metrics: Sequence[str]) -> Iterator[Any]:
-    """A value of each metric every ten minutes; some metrics end early."""
+    """Yields a value of each metric every ten minutes; some metrics end early."""
     for number, metric in enumerate(metrics):
         for count in range(VALUES - number % 3):
             yield model(metric=metric, at=START + count * STEP, value=round(20 + 5 * math.sin(count / 12 + number), 2))
@@ -59,17 +60,17 @@ def values(model: Any, metrics: Sequence[str]) -> Iterator[Any]:
 
 
 def one_by_one(session: hb.Session, model: Any, metrics: Sequence[str]) -> list[Any]:
-    """The latest value of each metric, by a separate query for each."""
+    """Finds the latest value of each metric with a separate query per metric."""
     return [session.query(model).where(model.metric == metric).first() for metric in metrics]
 
 
 def together(session: hb.Session, model: Any, metrics: Sequence[str]) -> list[Any]:
-    """The latest value of all metrics at once."""
+    """Finds the latest values of all metrics with one query."""
     return session.query(model).order_by(model.at.desc()).first_of_each(model.metric, metrics)
 
 
 def hours(session: hb.Session, model: Any, metric: str) -> list[hb.timeseries.TimeSpan[float]]:
-    """The values of a metric by the hour."""
+    """Returns the values of a metric, grouped by hour."""
     return list(
         hb.timeseries.downsample(
             session.query(model).where(model.metric == metric), model.at, timedelta(hours=1), model.value
@@ -81,12 +82,14 @@ def hours(session: hb.Session, model: Any, metric: str) -> list[hb.timeseries.Ti
 
 
 def plain(items: Sequence[Any]) -> list[Any]:
-    """The values of objects as tuples, so that objects of different classes can be compared."""
+    """Returns the values of objects as tuples, so that objects of different classes can be compared."""
     return [item and (item.metric, item.at, item.value) for item in items]
 
 
 def measured(store: hb.Store, table: str) -> tuple[int, int, int]:
-    """Rows, cells, and bytes as HBase keeps them: each cell with its row key, family, qualifier, time and value."""
+    """Counts rows, cells, and bytes as HBase stores them: each cell with its row key, family, qualifier, time and
+    value.
+    """
     rows = cells = size = 0
     (batches,) = store.scan(table, [Scan()])
     for batch in batches:
@@ -98,7 +101,7 @@ def measured(store: hb.Store, table: str) -> tuple[int, int, int]:
 
 
 def timed(question: Any, *arguments: Any) -> tuple[Any, str]:
-    """An answer, and how long it took."""
+    """Returns an answer, and the time that it took."""
     started = perf_counter()
     answer = question(*arguments)
     return answer, f"{(perf_counter() - started) * 1000:.1f} ms"

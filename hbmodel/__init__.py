@@ -2,9 +2,9 @@
 
 import hbmodel as hb
 
-The names that most programs need are here. The others are in modules, which need no import of their own: `hb.codecs`,
-`hb.errors`, `hb.ids`, `hb.indexes`, `hb.migration`, `hb.salts`, `hb.schema`, `hb.store`, `hb.tables`, `hb.timeseries`
-and `hb.types`.
+The names that most programs need are here. The other names are in modules that need not be imported separately:
+`hb.codecs`, `hb.errors`, `hb.ids`, `hb.indexes`, `hb.migration`, `hb.salts`, `hb.schema`, `hb.store`, `hb.tables`,
+`hb.timeseries` and `hb.types`.
 """
 
 from __future__ import annotations

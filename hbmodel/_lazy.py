@@ -12,7 +12,7 @@ from importlib import import_module
 def lazy(
     package: str, *, names: Mapping[str, str], modules: Sequence[str] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The functions `__getattr__` and `__dir__` of a package.
+    """Returns the functions `__getattr__` and `__dir__` for a package.
 
     Args:
         names: for each module of hbmodel, the names that it defines and the package offers, separated by spaces.
@@ -36,13 +36,13 @@ def lazy(
         return value
 
     def _place(name: str) -> str | None:
-        """The module of the package that offers a name, or None."""
+        """Returns the module of the package that offers a name, or None."""
         if name.startswith("_"):
             return None
         for module in modules:
             found = import_module(f"{package}.{module}")
             offered = getattr(found, "__all__", None)
-            if offered is None:  # what it defines, but nothing that it imports
+            if offered is None:  # the names that the module defines, but not those that it imports
                 offered = [
                     each for each, value in vars(found).items() if getattr(value, "__module__", "") == found.__name__
                 ]

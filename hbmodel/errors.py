@@ -52,9 +52,9 @@
     └── LocalHBaseError
 
 The name in brackets is the built-in exception that a class also derives from. Every class has a `code`, which stays the
-same if the class is renamed or its message is improved. Programs compare it, and people search for it in logs and on
-the page of errors. Messages are fixed sentences. The details (table, key, field, ...) are attributes, and are appended
-when the error is printed. Row values never appear in an error.
+same if the class is renamed or its message is improved. Programs compare the code, and people search for it in logs and
+on the page of errors. Messages are fixed sentences. The details (table, key, field, ...) are attributes, and are
+appended when the error is printed. Row values never appear in an error.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class HbmodelError(Exception):
 
     Args:
         message: a fixed sentence that says what is wrong and, where possible, what to do.
-        **details: the details of this error, by name (`table`, `key`, `field`, `index`, `found`, ...). `None` is left
-            out.
+        **details: the details of this error, by name (`table`, `key`, `field`, `index`, `found`, ...). Details that are
+            None are left out.
 
     Attributes:
         code: the short name of the class, such as `row-not-found`, to log, compare and search for. Unlike the message,
@@ -91,8 +91,8 @@ class HbmodelError(Exception):
         message: the fixed sentence. A later version may change it.
         details: the named details; each is also an attribute of the error. A detail that this error does not have, but
             other errors have, is None. Any other name raises `AttributeError`, so that a misspelled name is noticed.
-        failures: the outcomes of all calls, if all calls of a commit were refused with errors of this class, and it is
-            certain that none of them was carried out. The other details are then taken from the first error.
+        failures: the outcomes of all calls, if all calls of a commit were refused with errors of this class, and
+            certainly none of them was carried out. The other details are then taken from the first error.
     """
 
     code: ClassVar[str] = "hbmodel-error"
@@ -132,11 +132,11 @@ class HbmodelError(Exception):
         return " ".join(f"{type(self).__name__}({', '.join(shown)})".splitlines())
 
     def _named(self) -> Mapping[str, Any]:
-        """The details, each as `repr` shows it."""
+        """Returns the details, each as `repr` shows it."""
         return self._shown()
 
     def _shown(self) -> Mapping[str, Any]:
-        """The details for the text of the error, with the number of outcomes instead of the outcomes."""
+        """Returns the details for the text of the error, with the number of outcomes instead of the outcomes."""
         return {name: len(value) if name == "failures" else value for name, value in self.details.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -144,7 +144,7 @@ class HbmodelError(Exception):
 
 
 _IN_LINES = ("differences", "renames", "shell")
-"""Details for people to read, or to copy into a shell, so each is printed on separate lines."""
+"""Details that people read, or copy into a shell, so each item is printed on a separate line."""
 
 
 def _lines(value: Any) -> list[str]:
@@ -181,7 +181,7 @@ class CounterOverflow(EncodingError):
 
 
 class UnknownName(EncodingError):
-    """A dictionary has no id for a name, so no row has the name."""
+    """A dictionary has no id for a name, so no row contains the name."""
 
     code = "unknown-name"
 
@@ -193,8 +193,8 @@ class IdsExhausted(HbmodelError):
 
 
 class ComputedFieldError(HbmodelError, ValueError):
-    """The function of a computed field raised an exception for the values of a row. The error names the place, and
-    contains none of the values.
+    """The function of a computed field raised an exception for the values of a row. The error says where this happened,
+    and contains none of the values.
     """
 
     code = "computed-field-error"
@@ -286,7 +286,7 @@ class FullScanRefused(QueryError):
 
 
 class OrderNotAvailable(QueryError):
-    """Neither the table nor an index of the model gives the order that `order_by` or `reversed` asks for."""
+    """Neither the table nor an index of the model provides the order that `order_by` or `reversed` requires."""
 
     code = "order-not-available"
 
@@ -313,8 +313,8 @@ class TokenError(QueryError, ValueError):
 
 
 class FrozenObject(HbmodelError, AttributeError):
-    """A program assigned to a field of an object, which writes nothing to the store; `hb.model(frozen=False)` allows
-    it.
+    """A program assigned a value to a field of an object. The assignment is refused, because it would write nothing to
+    the store; `hb.model(frozen=False)` allows it.
     """
 
     code = "frozen-object"
@@ -369,7 +369,7 @@ class ConditionFailed(HbmodelError):
 
 
 class UniqueViolation(HbmodelError):
-    """Another row already holds a value of a unique index.
+    """Another row already has these values in a unique index.
 
     Attributes:
         index: the name of the index.
@@ -401,7 +401,9 @@ class PartialWrite(HbmodelError):
     code = "partial-write"
 
     def __str__(self) -> str:
-        """The reason is on a separate line: it is the text of an error, in which keys are already quoted."""
+        """Puts the reason on a separate line, because it is the text of another error, in which keys are already
+        quoted.
+        """
         return super().__str__() if self.reason is None else f"{super().__str__()}\nreason: {self.reason}"
 
     def _shown(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Ids: from a counter in the store, and for the names of a dictionary."""
+"""Ids from a counter in the store, and short ids for the names of a dictionary."""
 
 from __future__ import annotations
 

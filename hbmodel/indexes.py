@@ -1,4 +1,4 @@
-"""Index tables of tables in use: build, verify, repair and drop them."""
+"""Builds, verifies, repairs and drops the index tables of tables that are in use."""
 
 from __future__ import annotations
 

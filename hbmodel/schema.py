@@ -1,5 +1,5 @@
-"""What a model declares, for programs that read it: its table, key, columns and indexes; the fields of a key; and the
-same declarations for another table.
+"""Access to the declarations of a model: its table, key, columns and indexes, the fields of a stored key, and models
+with the same declarations for another table.
 """
 
 from __future__ import annotations

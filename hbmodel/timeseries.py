@@ -1,4 +1,4 @@
-"""Aggregates of a query over spans of time."""
+"""Aggregates the results of a query over spans of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The web application: each request opens a session on one store; the URL alone determines what a page shows."""
+"""The web application: each request opens a session on one store, and only the URL determines what a page shows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=
 
 @frozen
 class Asked:
-    """What a URL requests.
+    """The part of a URL that selects actions.
 
     Attributes:
         user: the user whose actions are shown; empty for all users.
@@ -42,12 +42,12 @@ class Asked:
 
     @classmethod
     def of(cls, request: Request) -> Asked:
-        """Parses the parameters of a request."""
+        """Reads the user and the name from the parameters of a request."""
         return cls(request.query_params.get("user", "").strip(), request.query_params.get("name", "").strip())
 
     def query(self, session: hb.Session) -> hb.Query[Action]:
-        """The actions, newest first: by key for a user, through an index for a name, and through another index for
-        all.
+        """Returns the query for the actions, newest first. It reads the table if a user is given. Otherwise it reads
+        one index for a name, and another index for all actions.
         """
         query = session.query(Action).order_by(Action.at.desc())
         if self.user:
@@ -57,22 +57,22 @@ class Asked:
         return query if self.user or self.name else query.use_index(Action.by_time).allow_full_scan()
 
     def url(self, **more: str | None) -> str:
-        """The URL of a page."""
+        """Returns the URL of a page, with `more` as additional parameters."""
         parameters = {name: value for name, value in {"user": self.user, "name": self.name, **more}.items() if value}
         return f"/?{urlencode(parameters)}" if parameters else "/"
 
 
 def page_of(template: str, status: int = 200, **values: object) -> Response:
-    """A page; every value in it is escaped."""
+    """Renders a page, in which every value is escaped."""
     return HTMLResponse(templates.get_template(template).render(values), status, HEADERS)
 
 
 def create_app(store: hb.Store, size: int = SIZE) -> Starlette:
-    """The application on a store, whose tables it creates.
+    """Returns the application, which uses the given store and creates its tables there.
 
     Args:
         store: an open store, which the caller closes.
-        size: actions on a page.
+        size: the number of actions on a page.
     """
     hb.create_tables(store, Action)
     sessions = hb.SessionFactory(store)

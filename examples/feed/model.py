@@ -1,4 +1,4 @@
-"""The model of the feed, and some actions to look at."""
+"""The model of the feed, and sample actions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMES = ("login", "logout", "search", "order", "payment", "comment")
 
 @hb.model(table="feed_actions", family="d", salt=hb.HashSalt(4, by=("user",)), immutable=True)
 class Action:
-    """What a user did. A user's actions are adjacent, newest first."""
+    """An action of a user. The actions of a user are adjacent, newest first."""
 
     user: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(desc=True)
@@ -25,7 +25,7 @@ class Action:
 
 
 def samples(count: int, users: int = 5) -> Iterator[Action]:
-    """Actions of several users, one a minute, up to now."""
+    """Yields sample actions of several users, one per minute, the last one now."""
     now = datetime.now(UTC).replace(second=0, microsecond=0)
     for number in range(count):
         name = NAMES[number * 7 % len(NAMES)]

@@ -11,8 +11,8 @@ from hbmodel.errors import QueryError
 
 
 class Unset(Enum):
-    """The type of `UNSET`, which means that there is no bound on this side. None cannot mean this, because it is a
-    value.
+    """The type of `UNSET`, which means that there is no bound on this side. None cannot mean this, because None can be
+    a bound.
     """
 
     UNSET = "unset"
@@ -50,22 +50,22 @@ class Bounds:
 
     @classmethod
     def equal(cls, value: Any) -> Bounds:
-        """The condition that the field equals this value, which may be None."""
+        """Returns the condition that the field equals this value, which may be None."""
         return cls(low=value, high=value)
 
     @classmethod
     def is_none(cls) -> Bounds:
-        """The condition that the field is None."""
+        """Returns the condition that the field is None."""
         return cls(low=None, high=None)
 
     @classmethod
     def not_none(cls) -> Bounds:
-        """The condition that the field is not None."""
+        """Returns the condition that the field is not None."""
         return cls()
 
     @classmethod
     def starting_with(cls, prefix: Any) -> Bounds:
-        """The condition that the value starts with `prefix`."""
+        """Returns the condition that the value starts with `prefix`."""
         return cls(prefix=prefix)
 
     @property

@@ -20,7 +20,7 @@ _CUT_OFF = "decode_part() of an incomplete part form must raise DecodingError."
 
 
 def check_codec(codec: Codec[T], values: Iterable[T]) -> None:
-    """Checks for some values that a codec keeps the promises of `hb.Codec`. Use it in the tests of your own codecs.
+    """Checks, with some values, that a codec keeps the promises of `hb.Codec`. Use it in the tests of your own codecs.
 
     It checks that the codec compares by value; that its spec is JSON with a name under "codec" that no codec of the
     library has; that every value reads back equal and of the same type, from the raw form and from the part form with
@@ -29,8 +29,9 @@ def check_codec(codec: Codec[T], values: Iterable[T]) -> None:
 
     Args:
         codec: the codec.
-        values: values that it stores, among them the least and greatest ones, values that are equal in different forms,
-            and, for variable widths, a value with which another value begins. A property-based test gives many.
+        values: values that the codec stores. They should include the least and the greatest value, values that are
+            equal in different forms and, for variable widths, a value that is a prefix of another value. A
+            property-based test can generate many values.
 
     Raises:
         DeclarationError: a promise is broken; the message says which, and `found` shows the value or the bytes.
@@ -150,7 +151,7 @@ def _check_order(codec: Codec[T], name: str, order: Order, values: Sequence[T], 
     for (one, of_one), (other, of_other) in itertools.combinations(zip(values, data, strict=True), 2):
         try:
             below, above = one < other, other < one  # type: ignore[operator]
-        except TypeError:  # such as members of an enumeration, which sort by their values
+        except TypeError:  # values without an order, such as members of an enumeration
             continue
         first, second = (_complement(of_one), _complement(of_other)) if order == "descending" else (of_one, of_other)
         if (below and not first < second) or (above and not second < first):
@@ -158,5 +159,6 @@ def _check_order(codec: Codec[T], name: str, order: Order, values: Sequence[T], 
 
 
 def _complement(data: bytes) -> bytes:
-    # if bytes are a prefix of other bytes, their complement sorts after that of the other bytes only with a terminator
+    # if a byte string is a prefix of another one, its complement sorts after the other complement only with a
+    # terminator
     return data.translate(COMPLEMENT) + b"\xff\xff"

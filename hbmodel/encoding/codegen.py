@@ -38,23 +38,23 @@ class Code:
         self._lines.append("    " * (self.outer + depth) + line)
 
     def name(self, value: object) -> str:
-        """A name that refers to a value in the scope of the function."""
+        """Makes a name that refers to a value in the scope of the function."""
         name = f"n{len(self._scope)}"
         self._scope[name] = value
         return name
 
     def variable(self) -> str:
-        """A new local variable."""
+        """Makes the name of a new local variable."""
         self._variables += 1
         return f"x{self._variables}"
 
     def fill(self, template: str, source: Source, value: str) -> str:
-        """An expression from a codec's `Source`, in which `value` is filled in for the value."""
+        """Fills a template of a codec's `Source`: returns the expression with `value` in place of `{v}`."""
         used = {name: self.name(meaning) for name, meaning in source.scope.items() if f"{{{name}}}" in template}
         return template.format(v=value, t=self.variable() if "{t}" in template else "", **used)
 
     def decode(self, codec: Codec[Any], data: str) -> str:
-        """An expression for the value of a raw form. The expression `data` may be evaluated more than once."""
+        """Returns an expression for the value of a raw form. The expression `data` may be evaluated more than once."""
         source = source_of(codec)
         if source is None:
             return f"{self.name(codec.decode)}({data})"
@@ -63,8 +63,8 @@ class Code:
         return self.fill(source.decode, source, f"{self.name(unpack_word(source.word))}({data})[0]")
 
     def encode(self, codec: Codec[Any], value: str) -> str:
-        """An expression for the raw form of the value in a variable. It is valid under the condition that `accepts`
-        returns.
+        """Returns an expression for the raw form of the value in a variable. The expression is valid only under the
+        condition that `accepts` returns.
         """
         source = source_of(codec)
         if source is None:
@@ -74,7 +74,9 @@ class Code:
         return f"{self.name(pack_word(source.word))}({self.fill(source.encode, source, value)})"
 
     def accepts(self, codec: Codec[Any], value: str) -> str | None:
-        """The condition under which the expression of `encode` may be used. None if the codec itself checks values."""
+        """Returns the condition under which the expression of `encode` may be used, or None if the codec itself
+        checks values.
+        """
         source = source_of(codec)
         return None if source is None else f"type({value}) is {self.name(source.accepts)}"
 
@@ -89,15 +91,15 @@ class Code:
 
 
 def unpack_word(word: str) -> Callable[[bytes], tuple[Any, ...]]:
-    """The function of `struct` that reads one number."""
+    """Returns the function of `struct` that reads one number."""
     return Struct(">" + word).unpack
 
 
 def pack_word(word: str) -> Callable[..., bytes]:
-    """The function of `struct` that writes one number."""
+    """Returns the function of `struct` that writes one number."""
     return Struct(">" + word).pack
 
 
 def complement(word: str, value: str) -> str:
-    """The expression of a number with every bit flipped."""
+    """Returns the expression of a number with every bit flipped."""
     return f"({(1 << (8 * calcsize('>' + word))) - 1} - {value})"

@@ -18,8 +18,8 @@ class IntegerOrder:
 
     @classmethod
     def of(cls, slot: CompiledKeyField) -> IntegerOrder | None:
-        """The order of a field at its place in the key. None if the field is nullable, does not contain integers, or
-        has bytes that do not sort by value.
+        """Returns the order of a field at its place in the key, or None if the field is nullable, does not contain
+        integers, or has bytes that do not sort by value.
         """
         codec = slot.of.codec
         low, high = getattr(codec, "low", None), getattr(codec, "high", None)
@@ -32,9 +32,9 @@ class IntegerOrder:
         return 1 if self.first < self.last else -1
 
     def before(self, value: int) -> int | None:
-        """The number directly before `value` in this order. None if `value` is the first number."""
+        """Returns the number directly before `value` in this order, or None if `value` is the first number."""
         return None if value == self.first else value - self._step
 
     def earlier(self, one: int, other: int) -> int:
-        """The one of two numbers that comes first in this order."""
+        """Whichever of two numbers comes first in this order."""
         return min(one, other, key=lambda value: value * self._step)

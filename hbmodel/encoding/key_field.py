@@ -36,7 +36,7 @@ class KeyField:
     Attributes:
         desc: whether the largest value comes first. In this case every byte is complemented.
         nullable: whether None is allowed. In this case None is stored as 00, and 01 precedes each value. So None comes
-            first, or last if `desc` is True.
+            before all values, or after them if `desc` is True.
     """
 
     name: str
@@ -93,7 +93,7 @@ def _nullable_decode_unterminated(decode: DecodeUnterminated) -> DecodeUntermina
 
 
 def named(error: HbmodelError, name: str) -> HbmodelError:
-    """A copy of a codec's error with the name of the field added, because the codec does not know that name."""
+    """Returns a copy of a codec's error with the name of the field added, because the codec does not have that name."""
     return type(error)(error.message, **{**error.details, "field": name})
 
 
@@ -167,8 +167,8 @@ class CompiledKeyField:
         return type(self.of.codec) in (TextCodec, BytesCodec) and not self.of.nullable
 
     def packed(self, code: Code, value: str) -> str:
-        """A Python expression for the field's bytes, given an expression for its value. If the field is `inline`, the
-        value must have the type that the codec's source accepts.
+        """Returns a Python expression for the field's bytes, given an expression for its value. If the field is
+        `inline`, the value must have the type that the codec's source accepts.
         """
         source = source_of(self.of.codec)
         if not self.inline or source is None:
@@ -181,8 +181,8 @@ class CompiledKeyField:
         return f"{part}.translate({code.name(COMPLEMENT)})" if self.of.desc else part
 
     def number(self, code: Code, value: str) -> str:
-        """A Python expression for the field as a number, given an expression for a value that the codec's source
-        accepts.
+        """Returns a Python expression for the field as a number, given an expression for a value that the codec's
+        source accepts.
         """
         source = source_of(self.of.codec)
         assert source is not None
@@ -191,21 +191,23 @@ class CompiledKeyField:
         return complement(self.word, f"({number})") if self.of.desc else number
 
     def unpacked(self, code: Code, number: str) -> str:
-        """A Python expression for the field's value, given an expression for the number that was read as `word`."""
+        """Returns a Python expression for the field's value, given an expression for the number that was read as
+        `word`.
+        """
         source = source_of(self.of.codec)
         assert source is not None
         assert self.word is not None
         return code.fill(source.decode, source, complement(self.word, number) if self.of.desc else number)
 
     def pack(self, value: Any) -> bytes:
-        """The field's bytes. Errors contain the name of the field."""
+        """Returns the field's bytes. Errors contain the name of the field."""
         try:
             return self.encode(value)
         except EncodingError as error:
             raise named(error, self.of.name) from None
 
     def range(self, prefix: bytes, bounds: Bounds) -> KeyRange:
-        """The keys that begin with `prefix` and continue with a value of this field within `bounds`."""
+        """Returns the keys that begin with `prefix` and continue with a value of this field within `bounds`."""
         if bounds.only_none:
             return self._exactly(prefix, None) if self.of.nullable else EMPTY_RANGE
         try:
@@ -229,8 +231,8 @@ class CompiledKeyField:
             return False
 
     def keys_of(self, packed: bytes) -> KeyRange:
-        """The range of keys that begin with the bytes of one value. If no value can lie between two values, the range
-        of the first value ends where the range of the second value begins.
+        """Returns the range of keys that begin with the bytes of one value. If no other value can lie between this
+        value and the next one, the range ends where the range of the next value begins.
         """
         return (
             KeyRange.exactly(packed) if self.unterminated and self.of.codec.width is None else KeyRange.prefix(packed)

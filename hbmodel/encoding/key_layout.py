@@ -29,7 +29,7 @@ KEY_FORMAT: Final = 1
 
 
 def compile_pack(slots: Sequence[CompiledKeyField]) -> Callable[[Sequence[object]], list[bytes]]:
-    """The function that packs the values of a key."""
+    """Makes the function that packs the values of a key."""
     # Keys are packed and unpacked for every row, and code without a loop takes a fraction of the time of a loop over
     # the fields.
     code = Code("def pack(values):")
@@ -120,8 +120,8 @@ def _fields(fields: Iterable[KeyField]) -> tuple[KeyField, ...]:
 
 
 def _check_ends(layout: KeyLayout) -> None:
-    """Raises `DeclarationError` if a value without a terminator is followed by a number of bytes that differs from the
-    one that its codec states.
+    """Raises `DeclarationError` if a value without a terminator is followed by a different number of bytes than its
+    codec states.
     """
     for at, key_field in enumerate(layout.fields):
         if key_field.codec.delimited:
@@ -148,10 +148,10 @@ def _slots(layout: KeyLayout) -> tuple[CompiledKeyField, ...]:
 
 @frozen
 class KeyLayout:
-    """The fields of a key in order, compiled for packing and unpacking. Salts come before them and are not part of the
-    layout.
+    """The fields of a key in order, compiled for packing and unpacking. Salts come before the fields and are not part
+    of the layout.
 
-    Every field marks its own end, except the last one if it ascends, because it ends with the key.
+    Every field marks its own end, except an ascending last field, which ends with the key.
 
     Attributes:
         fields: the fields. There is at least one, and all names are different.
@@ -208,7 +208,7 @@ class KeyLayout:
         return str(self.spec)
 
     def pack_parts(self, values: Sequence[object]) -> list[bytes]:
-        """The bytes of each field in this key, in order.
+        """Returns the bytes of each field in this key, in order.
 
         Raises:
             IncompleteKey: there are fewer values than fields.
@@ -224,17 +224,19 @@ class KeyLayout:
         return [slot.pack(value) for slot, value in zip(self._slots, values, strict=True)]
 
     def pack(self, values: Sequence[object]) -> bytes:
-        """The key, without salt and tail. Raises the same errors as `pack_parts`."""
+        """Returns the key, without salt and tail. Raises the same errors as `pack_parts`."""
         return b"".join(self.pack_parts(values))
 
     def pack_leading(self, values: Sequence[object]) -> list[bytes]:
-        """The bytes of the first fields only, as many as there are values. Raises the same errors as `pack_parts`."""
+        """Returns the bytes of the leading fields for which there are values. Raises the errors of `pack_parts`."""
         if len(values) > len(self._slots):
             raise self._wrong_count(values)
         return [slot.pack(value) for slot, value in zip(self._slots, values, strict=False)]
 
     def pack_field(self, position: int, value: object) -> bytes:
-        """The bytes of one field at its place in this key. Raises `EncodingError` with the name of the field."""
+        """Returns the bytes of one field at its place in this key. Raises `EncodingError` with the name of the
+        field.
+        """
         return self._slots[position].pack(value)
 
     def _wrong_count(self, values: Sequence[object]) -> RowKeyError:
@@ -244,7 +246,7 @@ class KeyLayout:
         return RowKeyError("There are more values than key fields.", fields=self.names, found=len(values))
 
     def unpack(self, data: bytes, start: int = 0) -> tuple[Any, ...]:
-        """The values of a key, in field order.
+        """Returns the values of a key, in field order.
 
         Args:
             data: the whole stored key. Its last `tail` bytes are ignored.
@@ -305,24 +307,24 @@ class KeyLayout:
                 joined += [part for _, _, part in grouped]
         if all(slot.inline for slot in self._slots):
             return conditions, " + ".join(joined)
-        # such a codec may write any bytes for a value, as long as they are bytes
+        # `join` checks that every part is bytes, because a custom codec might return something else
         return conditions, f"b''.join(({', '.join(joined)},))"
 
     def order_of(self, position: int) -> Order:
-        """The relation of byte order to the order of values at this position, which depends on codec, direction and
-        position.
+        """Returns the relation of byte order to the order of values at this position, which depends on codec, direction
+        and position.
 
         None comes before all values if the field ascends, and after them if it is declared `desc`.
         """
         return self._slots[position].order
 
     def range_of(self, parts: Sequence[bytes], bounds: Bounds | None = None) -> KeyRange:
-        """The exact range of the keys, without salt, whose leading fields have these bytes and whose next field lies
-        within `bounds`.
+        """Returns the exact range of the keys, without salt, whose leading fields have these bytes and whose next field
+        lies within `bounds`.
 
         Args:
             parts: the parts of the leading fields, from `pack_parts` or `pack_leading`; none for all keys.
-            bounds: the bounds of the next field; None gives every key with these leading fields. Must be None if
+            bounds: the bounds of the next field; None selects every key with these leading fields. Must be None if
                 `parts` has a part for every field. The range then contains only that key or, in a layout with a tail,
                 that key with any tail.
 

@@ -180,7 +180,7 @@ class ObjectKeyLayout(KeyLayout):
         return [*specs]
 
     def parts_of(self, values: Sequence[object]) -> tuple[Sequence[object], Sequence[object]]:
-        """The values of the row key and of the column part; the value of a split field is in both."""
+        """Returns the values of the row key and of the column part; the value of a split field is in both."""
         return values[: self.rows], values[self.rows - (self.split is not None) :]
 
     def _slowly(self, data: bytes, start: int) -> tuple[Any, ...]:
@@ -243,7 +243,7 @@ class ObjectKeyLayout(KeyLayout):
 
 
 def unescaped(parts: bytes) -> bytes:
-    """The bytes that fields have in the row key, given the bytes that they have in an object key. Bytes after the row
-    key are cut off.
+    """Returns the bytes that fields have in the row key, given the bytes that they have in an object key. Bytes after
+    the row key are cut off.
     """
     return parts.partition(TERMINATOR)[0].replace(ESCAPED_ZERO, TERMINATOR[:1])

@@ -54,8 +54,8 @@ class Slice:
 class ObjectKeyForm:
     """The bijection between object keys and pairs of row key and qualifier prefix. It preserves order with any codecs.
 
-    An object key is `[salt][rest of the row key, terminated as text is][qualifier prefix without the kind]`. If the row
-    is constant, it is only the qualifier prefix, without the kind.
+    An object key is `[salt][rest of the row key, escaped and terminated like text][qualifier prefix without the kind]`.
+    If the row is constant, the object key is only the qualifier prefix, without the kind.
 
     Attributes:
         salt: the number of bytes in row keys before the fields.
@@ -68,7 +68,7 @@ class ObjectKeyForm:
     kind: bytes = b""
 
     def cut(self, place: bytes) -> tuple[bytes, bytes]:
-        """The row key and the qualifier prefix of an object key. The prefix includes the kind.
+        """Splits an object key into the row key and the qualifier prefix. The prefix includes the kind.
 
         Raises:
             DecodingError: the bytes are not an object key of this form.
@@ -79,7 +79,7 @@ class ObjectKeyForm:
         return (place[: self.salt] + rest if self.salt else rest), self.kind + place[end:]
 
     def join(self, row: bytes, prefix: bytes) -> bytes:
-        """The object key of a row key and a qualifier prefix. The prefix includes the kind.
+        """Joins a row key and a qualifier prefix to an object key. The prefix includes the kind.
 
         Raises:
             DecodingError: the row is shorter than the salt or is not the constant row, or the prefix does not begin
@@ -98,18 +98,18 @@ class ObjectKeyForm:
         return prefix[len(kind) :]
 
     def places(self, rows: KeyRange) -> KeyRange:
-        """The object keys of all objects whose rows lie in a range, such as a region."""
+        """Returns the object keys of all objects whose rows lie in a range, such as a region."""
         if self.row is not None:
             return KeyRange() if self.row in rows else NO_PLACES
         return KeyRange(self._bound(rows.start), None if rows.stop is None else self._bound(rows.stop))
 
     def _bound(self, row: bytes) -> bytes:
-        """The smallest object key that is possible in a row with this key or a larger key."""
+        """Returns the smallest object key that is possible in a row with this key or a larger key."""
         return row[: self.salt] + escape(row[self.salt :])
 
     def slices(self, places: KeyRange, prefix_end: PrefixEnd | None = None) -> tuple[Slice, ...]:
-        """The slices with the cells of the objects whose object keys lie in a range: the end of a row, whole rows, and
-        the beginning of a row.
+        """Returns the slices with the cells of the objects whose object keys lie in a range: the end of a row, whole
+        rows, and the beginning of a row.
 
         There are at most three slices, disjoint and in the order of object keys.
 
@@ -136,7 +136,9 @@ class ObjectKeyForm:
         return tuple(each for each in slices if each is not None and not each.empty)
 
     def _position(self, bound: bytes) -> tuple[bytes, bytes]:
-        """The smallest pair of row and qualifier (without the kind) that is not below a bound of object keys."""
+        """Returns the smallest pair of row and qualifier (without the kind) that is not below a bound of object
+        keys.
+        """
         if self.row is not None:
             return self.row, bound
         salt = end = self.salt
@@ -150,7 +152,9 @@ class ObjectKeyForm:
         return (key_successor(row), b"") if behind > TERMINATOR[1:] else (row, b"")
 
     def _qualifier(self, bound: bytes, prefix_end: PrefixEnd | None) -> bytes | None:
-        """The smallest qualifier of an object that is not below a bound. None if no row can have such a qualifier."""
+        """Returns the smallest qualifier of an object that is not below a bound, or None if no row can have such a
+        qualifier.
+        """
         qualifier = self.kind + bound
         end = None if prefix_end is None else prefix_end(qualifier)
         if end is not None and end < len(qualifier):  # no other object begins with this prefix

@@ -68,8 +68,8 @@ class QualifierLayout:
         kind: the byte with which the qualifiers begin, or nothing.
         columns: the layout of the column fields, or None if there are no column fields.
         prefix_end: a function that returns the position at which the prefix of the object ends in a qualifier. It
-            returns None for a qualifier that belongs to no object. It reads only as many bytes as necessary, so not
-            every prefix that it finds can be decoded.
+            returns None for a qualifier that belongs to no object. The function reads only as many bytes as necessary,
+            so it also finds prefixes that cannot be decoded.
     """
 
     kind: bytes = b""
@@ -89,8 +89,8 @@ class QualifierLayout:
         return self.columns is not None and self.columns.slots[-1].unterminated
 
     def encode(self, values: Sequence[object], alias: bytes = b"") -> bytes:
-        """The qualifier of a column of the object whose column fields have these values. Without an alias, this is the
-        prefix of the qualifiers of the object.
+        """Returns the qualifier of a column of the object whose column fields have these values. Without an alias, this
+        is the prefix of the qualifiers of the object.
 
         Raises:
             IncompleteKey: there are fewer values than fields.
@@ -99,7 +99,7 @@ class QualifierLayout:
         return self.kind + (b"" if self.columns is None else self.columns.pack(values)) + alias
 
     def decode(self, qualifier: bytes) -> tuple[tuple[Any, ...], bytes]:
-        """The values of the column fields, and the alias. For a split field, the value is the offset.
+        """Returns the values of the column fields, and the alias. For a split field, the value is the offset.
 
         Raises:
             DecodingError: the qualifier belongs to no object.

@@ -32,8 +32,8 @@ class Salt(ABC):
         buckets: the number of buckets.
         width: length of every bucket's prefix, in bytes.
         by: names of the key fields whose bytes determine the bucket; empty means all.
-        random: whether the bucket is random instead of computed. A model with indexes then needs a one-byte prefix, the
-            bucket's number, because index entries also end with it.
+        random: whether the bucket is random instead of computed. A model with indexes then needs a prefix of one byte,
+            the number of the bucket, because index entries also end with this byte.
     """
 
     __slots__ = ()
@@ -45,17 +45,19 @@ class Salt(ABC):
 
     @abstractmethod
     def prefix(self, bucket: int) -> bytes:
-        """The prefix of all keys in a bucket. It has `width` bytes, and is different for each bucket."""
+        """Returns the prefix of all keys in a bucket. The prefix has `width` bytes, and each bucket has a different
+        one.
+        """
 
     @abstractmethod
     def bucket(self, data: bytes) -> int:
-        """The bucket of a row.
+        """Returns the bucket of a row.
 
         Args:
             data: the bytes that the fields in `by` have in the key, joined in key order.
 
         Raises:
-            RowKeyError: the bucket does not depend on the key.
+            RowKeyError: the bucket is random, so it cannot be computed from the key.
         """
 
     @property
@@ -64,13 +66,13 @@ class Salt(ABC):
         """The salt as canonical JSON."""
 
     def draw(self) -> int:
-        """A random bucket, for a random salt."""
+        """Returns a random bucket, for a random salt."""
         raise RowKeyError(
             "The bucket of this salt is computed from the key, not chosen at random.", salt=type(self).__name__
         )
 
     def bind(self, layout: KeyLayout) -> BoundSalt:
-        """The salt applied to the keys of a layout.
+        """Applies the salt to the keys of a layout.
 
         Raises:
             DeclarationError: `by` names something that is not a key field, or the prefixes are invalid.
@@ -129,7 +131,7 @@ class HashSalt(_ComputedByte):
 
 @frozen
 class RandomSalt(Salt):
-    """One random byte for each write. This gives the most even spread, but is only for rows that never change. A get
+    """One random byte for each write. This spreads rows most evenly, but is only for rows that never change. A get
     reads all buckets in one call.
 
     Args:
@@ -176,8 +178,8 @@ class TextSalt(Salt):
     Args:
         prefixes: text or bytes, of equal length, in the order of the buckets' numbers.
         by: names of key fields; by default all of them.
-        choose: a function from the fields' bytes to the bucket's number; by default zlib's crc32 modulo the number of
-            prefixes.
+        choose: a function that returns the bucket's number for the fields' bytes; by default zlib's crc32 modulo the
+            number of prefixes.
     """
 
     prefixes: tuple[bytes, ...] = field(converter=_prefixes)
@@ -227,13 +229,13 @@ class DigestSalt(Salt):
     """The first hex digits, as lower-case text, of a digest of the fields' bytes, for tables that another program
     salts.
 
-    The bytes are those in the key, including a delimiter behind a field. If the other program computes the digest of
-    other bytes, give `TextSalt` a function.
+    The bytes are those in the key, including a delimiter after a field. If the other program computes the digest of
+    other bytes, use `TextSalt` with a function.
 
     Args:
         digits: 1 to 3, for 16, 256 or 4096 buckets.
         by: names of key fields; by default all of them.
-        algorithm: a name that `hashlib` knows.
+        algorithm: the name of a digest in `hashlib`.
     """
 
     digits: int = field(converter=_digit_count)
@@ -263,8 +265,8 @@ class DigestSalt(Salt):
 
 @frozen
 class JavaHashSalt(_ComputedByte):
-    """One byte: the absolute value of the remainder of `java.util.Arrays.hashCode` of the fields' bytes, for tables
-    that another program salts.
+    """One byte, for tables that another program salts: the absolute value of the hash `java.util.Arrays.hashCode` of
+    the fields' bytes, modulo the number of buckets.
 
     Phoenix hashes the whole key (`SaltingUtil`, `SALT_BUCKETS`), OpenTSDB the metric and the tags (`RowKey`). HBase's
     `Bytes.hashCode` is the same hash.
@@ -318,7 +320,7 @@ class RowSalt(Salt):
 
     @classmethod
     def of(cls, salt: Salt, layout: ObjectKeyLayout) -> RowSalt:
-        """A declared salt for the rows of a wide model; by default it uses every field of the row key.
+        """Applies a declared salt to the rows of a wide model. By default the salt uses every field of the row key.
 
         Raises:
             DeclarationError: the salt is random, or names fields that are not in the row key, or the row is constant.
@@ -403,15 +405,15 @@ class BoundSalt:
         return {**self.salt.spec, "by": list(self.by)}
 
     def prefix(self, bucket: int) -> bytes:
-        """The prefix of all keys in a bucket."""
+        """Returns the prefix of all keys in a bucket."""
         return self.prefixes[bucket]
 
     def draw(self) -> int:
-        """A random bucket, for a random salt."""
+        """Returns a random bucket, for a random salt."""
         return self.salt.draw()
 
     def bucket_of(self, parts: Sequence[bytes]) -> int:
-        """The bucket of a row, given the parts of all its key fields in key order.
+        """Returns the bucket of a row, given the parts of all its key fields in key order.
 
         Raises:
             RowKeyError: the salt is random.
@@ -421,8 +423,8 @@ class BoundSalt:
         return self.salt.bucket(b"".join([parts[i] for i in self._positions]))
 
     def bucket_of_fields(self, parts: Mapping[str, bytes]) -> int:
-        """The bucket of all rows whose fields in `by` have these parts. The parts are given by field name; names that
-        are not in `by` are ignored.
+        """Returns the bucket of all rows whose fields in `by` have these parts. The parts are given by field name;
+        names that are not in `by` are ignored.
 
         Raises:
             RowKeyError: the salt is random, or a field of `by` is missing.
@@ -433,7 +435,7 @@ class BoundSalt:
         return self.salt.bucket(b"".join([parts[name] for name in self.by]))
 
     def bucket_at(self, key: bytes) -> int:
-        """The bucket of a stored key.
+        """Returns the bucket of a stored key.
 
         Raises:
             DecodingError: the key does not begin with the prefix of a bucket.
@@ -444,7 +446,7 @@ class BoundSalt:
         return bucket
 
     def range_in(self, bucket: int, keys: KeyRange) -> KeyRange:
-        """The range of stored keys of a bucket whose part after the salt is in `keys`."""
+        """Returns the range of stored keys of a bucket whose part after the salt is in `keys`."""
         prefix = self.prefixes[bucket]
         return KeyRange(prefix + keys.start, prefix_successor(prefix) if keys.stop is None else prefix + keys.stop)
 

@@ -1,5 +1,5 @@
-"""Split key fields, which store one time in two parts: its bucket in the row key, and its offset in the bucket in the
-column qualifier.
+"""Split key fields, which store one time in two parts: the bucket in the row key, and the offset within the bucket in
+the column qualifier.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ WORDS: Final = (Struct(">B"), Struct(">H"), Struct(">I"), Struct(">Q"))
 
 
 def units_of(value: datetime, scale: int) -> int:
-    """The time from 1970 to an aware datetime in units of `scale` microseconds. Raises `EncodingError` if the time is
-    not a whole number of units.
+    """Returns the time from 1970 to an aware datetime in units of `scale` microseconds. Raises `EncodingError` if the
+    time is not a whole number of units.
     """
     return whole_units(since_epoch(value), scale)
 
 
 def rounded_units_of(value: datetime, scale: int) -> int:
-    """The time from 1970 to an aware datetime in units of `scale` microseconds, rounded down to a whole number."""
+    """Returns the time from 1970 to an aware datetime in units of `scale` microseconds, rounded down to a whole
+    number.
+    """
     return since_epoch(value, True) // scale
 
 
@@ -144,7 +146,8 @@ class SplitField:
         """Resolves a declaration.
 
         Raises:
-            DeclarationError: the codec is not one of times, or the length of a bucket is not a multiple of its unit.
+            DeclarationError: the codec does not store times, or the length of a bucket is not a multiple of the codec's
+                unit.
         """
         codec: Codec[Any] = key_field.codec
         if type(codec) is not Datetime:
@@ -167,7 +170,7 @@ class SplitField:
         return cls(key_field, every, bucket, offset)
 
     def joined(self, bucket: int, offset: int) -> datetime:
-        """The time that two parts represent.
+        """Returns the time that two parts represent.
 
         Raises:
             DecodingError: the model writes no such parts.
@@ -180,7 +183,7 @@ class SplitField:
         return from_epoch((bucket + offset) * codec.scale)
 
     def ends(self, value: datetime) -> tuple[datetime, datetime]:
-        """The first and the last valid time of the bucket in which a time lies."""
+        """Returns the first and the last valid time of the bucket in which a time lies."""
         codec: Any = self.bucket.codec
         first = codec.decode(codec.encode(value))
         lowest, highest = first * codec.scale, (first + codec.units - 1) * codec.scale

@@ -13,12 +13,13 @@ from hbmodel.errors import DeclarationError
 
 
 def annotations_of(cls: type[Any], frame: FrameType, hidden: frozenset[str]) -> Mapping[str, Any]:
-    """The evaluated annotations of a class and its bases, by attribute; the annotations of the bases come first.
+    """Returns the evaluated annotations of a class and its bases, by attribute name. The annotations of the bases come
+    first.
 
     Args:
         frame: the frame in which the class is declared; names that are local to a function are found there.
-        hidden: the names of the fields. An annotation that contains such a name does not mean the field, so a field of
-            type `date` may be called `date`.
+        hidden: the names of the fields. Such a name in an annotation does not refer to the field, so a field of type
+            `date` may be called `date`.
 
     Raises:
         DeclarationError: a name in an annotation is unknown; the error names the field.
@@ -55,7 +56,7 @@ def allows_none(hint: Any) -> bool:
 
 
 def fits(codec: Codec[Any], hint: Any) -> bool:
-    """Whether the values of a codec have the annotated type. The result is also True if classes cannot decide this."""
+    """Whether the values of a codec have the annotated type. True if this cannot be decided by comparing classes."""
     wanted = [member for member in members_of(hint) if member is not NoneType]
     if not wanted or any(not isinstance(member, type) or member is Any or get_origin(member) for member in wanted):
         return True
@@ -64,7 +65,7 @@ def fits(codec: Codec[Any], hint: Any) -> bool:
 
 
 def members_of(hint: Any) -> list[Any]:
-    """The members of a union type, with aliases resolved."""
+    """Returns the members of a union type, with aliases resolved."""
     origin = get_origin(hint)
     if origin in {Union, UnionType}:
         return [member for part in get_args(hint) for member in members_of(part)]

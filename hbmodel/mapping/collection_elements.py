@@ -15,8 +15,8 @@ _COLLECTIONS = {list, set, frozenset, abc.Sequence, abc.MutableSequence, abc.Set
 
 
 def element_of(field: Field) -> Field | None:
-    """The field `name[]` for the elements of the collection field `name`. None if the annotation does not give a type
-    of elements that keys can store.
+    """Returns the field `name[]` for the elements of the collection field `name`, or None if the annotation does not
+    name a type of elements that keys can store.
     """
     hint = _element_hint(field.hint)
     if hint is None:

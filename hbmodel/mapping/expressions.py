@@ -30,7 +30,9 @@ _NAMED_ELSEWHERE = {
         "a condition on another field, declared with hb.computed(function, of=name), on which there can be an index",
     ),
 }
-"""Names of SQLAlchemy, Django and PynamoDB, and of values, each with what to write in a condition."""
+"""Names of methods and lookups in SQLAlchemy, Django and PynamoDB, and of methods of Python values, each with what to
+write in a condition instead.
+"""
 
 
 @frozen(eq=False, repr=False)
@@ -56,7 +58,9 @@ class FieldExpression(Generic[T]):
         )
 
     def checked(self, value: Any) -> Any:
-        """The value in the form that a read of the field would return. None is accepted if the field allows None."""
+        """Returns the value in the form that a read of the field would return. None is accepted if the field allows
+        None.
+        """
         self._not_a_field(value)
         if value is None:
             if not self.of.nullable:
@@ -88,8 +92,8 @@ class FieldExpression(Generic[T]):
         return Comparison(self.of, operator, checked)
 
     def _ordered(self, operator: Comparator, value: Any) -> Predicate:
-        """A comparison with a bound that the field need not be able to store: `at >= 12:00:00.5` has a meaning even if
-        the field stores whole seconds.
+        """Makes a comparison with a bound that the field need not be able to store: `at >= 12:00:00.5` has a meaning
+        even if the field stores whole seconds.
         """
         self._not_a_field(value)
         try:
@@ -98,7 +102,7 @@ class FieldExpression(Generic[T]):
             raise type(error)(error.message, **{**error.details, "field": self.of.name}) from None
         if floor is None:  # every storable value is above it
             # `<` matches no row, and `>` every row whose field is not None. `In` and its negation express this without
-            # a bound, which a key could not contain, and can be negated correctly.
+            # a bound that no key can contain, and stay correct if they are negated.
             return (
                 In(self.of, ()) if operator in {"<", "<="} else Not((In(self.of, (None,) if self.of.nullable else ()),))
             )
@@ -163,7 +167,7 @@ class FieldExpression(Generic[T]):
         return (self >= low) & (self <= high)
 
     def in_(self, values: Iterable[T]) -> Predicate:
-        """The condition that the field equals one of `values`. No object satisfies it if `values` is empty.
+        """Returns the condition that the field equals one of `values`. No object satisfies it if `values` is empty.
 
         The order of `values` does not matter: items are in the order of this field. With `order_by` on a later field of
         the key, they are in the order of that field, and this field comes last in the order.
@@ -173,7 +177,7 @@ class FieldExpression(Generic[T]):
         return In(self.of, tuple(self.checked(v) for v in values))
 
     def is_(self, value: None) -> Predicate:
-        """The condition that the field is None. Its negation is written with `~`."""
+        """Returns the condition that the field is None. Its negation is written with `~`."""
         if value is not None:
             raise QueryError("is_ takes None only: compare values with ==.", field=self.of.name)
         return In(self.of, (self.checked(None),))
@@ -187,8 +191,8 @@ class FieldExpression(Generic[T]):
     @overload
     def startswith(self: FieldExpression[bytes | None], prefix: bytes) -> Predicate: ...
     def startswith(self: FieldExpression[Any], prefix: str | bytes) -> Predicate:
-        """The condition that a text or bytes field starts with `prefix`. Every value except None starts with the empty
-        prefix.
+        """Returns the condition that a text or bytes field starts with `prefix`. Every value except None starts with
+        the empty prefix.
         """
         wanted = self.of.codec.python_type
         if wanted not in {str, bytes} or not isinstance(prefix, wanted):
@@ -223,8 +227,8 @@ class FieldExpression(Generic[T]):
     @overload
     def contains(self: FieldExpression[frozenset[V] | None], value: V) -> Predicate: ...
     def contains(self: FieldExpression[Any], value: Any) -> Predicate:
-        """The condition that a collection field contains this element. Combine such conditions with `|` to find one of
-        several elements, and with `&` to find all of them.
+        """Returns the condition that a collection field contains this element. Combine such conditions with `|` to find
+        one of several elements, and with `&` to find all of them.
         """
         element = element_of(self.of)
         if element is None:

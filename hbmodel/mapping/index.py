@@ -101,8 +101,8 @@ class Index:
         return all(part.has_one_value for part in self.parts)
 
     def on_entries(self, predicates: Sequence[Predicate]) -> Sequence[Condition] | None:
-        """The conditions of a query, each as a condition on entries. None if a row may satisfy the conditions and
-        have no entry, because a part of the index has no value for the row.
+        """Returns the conditions of a query, each as a condition on entries. Returns None if a row may satisfy the
+        conditions without having an entry, because a part of the index has no value for the row.
 
         Args:
             predicates: the conditions, which must all hold.
@@ -113,7 +113,8 @@ class Index:
         return conditions
 
     def asked_for(self, asked: Mapping[str, Sequence[Any]]) -> Index:
-        """The same index, but with fewer entries for each row: it may leave out entries that a query does not ask for.
+        """Returns the same index, but with fewer entries for each row: it may leave out entries that a query does not
+        ask for.
 
         Args:
             asked: the values that the query asks for, by the name of the part.

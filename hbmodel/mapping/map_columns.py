@@ -18,8 +18,8 @@ from hbmodel.mapping.model_field import Field
 from hbmodel.store.values import CELL_OVERHEAD, MAX_CELL_SIZE, MAX_ROW_LENGTH, Cell
 
 MARK: Final = b"\x01"
-"""The value of the cell whose qualifier is the alias alone. The timestamp of that cell is the time at which entries
-were last put.
+"""The value of the cell whose qualifier is only the alias. The timestamp of that cell is the time at which entries were
+last put.
 """
 
 
@@ -96,7 +96,7 @@ class MapField:
         }
 
     def key_bytes(self, key: object) -> bytes:
-        """The bytes of a map key.
+        """Returns the bytes of a map key.
 
         Raises:
             EncodingError: the key cannot be stored, has no bytes, or makes the qualifier too long.
@@ -111,22 +111,22 @@ class MapField:
         return encoded
 
     def key_of(self, data: bytes) -> Any:
-        """The map key that these bytes encode. Raises `DecodingError` if there is none."""
+        """Returns the map key that these bytes encode. Raises `DecodingError` if there is none."""
         try:
             return self.layout.unpack(data)[0]
         except DecodingError as error:
             raise DecodingError(error.message, **{**error.details, "field": self.name}) from None
 
     def value_of(self, data: bytes) -> Any:
-        """The value in a cell that is not empty. Raises `DecodingError` if the bytes are not valid."""
+        """Returns the value in a cell that is not empty. Raises `DecodingError` if the bytes are not valid."""
         try:
             return self.value.decode_cell(data)
         except DecodingError as error:
             raise DecodingError(error.message, **{**error.details, "field": self.name}) from None
 
     def cells(self, entries: object, row: bytes = b"") -> dict[bytes, bytes]:
-        """The cells that put the given entries. An entry whose value is None is removed. The argument `row` is needed
-        only to check the size of the cells.
+        """Returns the cells that put the given entries. An entry whose value is None is removed. The argument `row` is
+        needed only to check the size of the cells.
 
         Raises:
             EncodingError: `entries` is not a mapping, or a key or value cannot be stored; the error names the field.
@@ -150,8 +150,8 @@ class MapField:
         return cells
 
     def settled(self, entries: object, row: bytes) -> dict[Any, Any]:
-        """A copy of the entries, with keys and values in the form that a read would return. Raises the same errors as
-        `cells`.
+        """Returns a copy of the entries, with keys and values in the form that a read would return. Raises the same
+        errors as `cells`.
         """
         start, cells = len(self.column), self.cells(entries, row)
         return {
@@ -161,7 +161,7 @@ class MapField:
         }
 
     def entries(self, cells: Mapping[bytes, Cell]) -> dict[Any, Any]:
-        """The entries among the cells of a row, in the order of the keys' bytes.
+        """Returns the entries among the cells of a row, in the order of the keys' bytes.
 
         Raises:
             DecodingError: a cell cannot be read; the error names the field.
@@ -176,7 +176,7 @@ class MapField:
 
 
 def checked_values(map_field: MapField, entries: object) -> Mapping[Any, Any]:
-    """The entries to put. Raises `EncodingError` if an entry has the value None."""
+    """Returns the entries to put. Raises `EncodingError` if an entry has the value None."""
     if isinstance(entries, Mapping) and any(value is None for value in entries.values()):
         raise EncodingError(
             "A map column cannot hold None: remove entries with session.remove_entries().", field=map_field.name
@@ -203,7 +203,7 @@ def with_map_cells(maps: tuple[MapField, ...], table: str, take: Callable[[Any],
 
 
 def map_cells(maps: tuple[MapField, ...], obj: object, row: bytes, table: str) -> dict[bytes, bytes]:
-    """The cells of the loaded map columns of an object.
+    """Returns the cells of the loaded map columns of an object.
 
     Raises:
         EncodingError: an entry cannot be stored; the error names the field.

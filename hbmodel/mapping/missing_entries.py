@@ -34,7 +34,9 @@ def is_constructed(obj: object) -> bool:
 
 
 def with_known_entries(schema: TableSchema, take: Callable[[Any], Taken]) -> Callable[[Any], Taken]:
-    """Makes `take`, which returns the writes of an object, refuse a constructed object that lacks entries."""
+    """Extends `take`, which returns the data of an object to write: it refuses a constructed object that lacks
+    entries.
+    """
     if not schema.maps:
         return take
 

@@ -103,7 +103,7 @@ class Field:
         return {}
 
     def value_in(self, values: Values) -> Any:
-        """The field's value, given the values of the fields that it depends on."""
+        """Returns the field's value, given the values of the fields that it depends on."""
         return values[self.name]
 
     def tested(self, test: Callable[[Values], bool]) -> Callable[[Values], bool]:
@@ -144,8 +144,8 @@ class Field:
 
     @property
     def empty_is_missing(self) -> bool:
-        """Whether an empty cell counts as missing. No value is stored as an empty cell. But a program whose model lacks
-        the column writes an empty cell when it writes a whole row.
+        """Whether an empty cell counts as missing. Values of such a column are never stored as an empty cell. But a
+        program whose model lacks the column writes an empty cell when it writes a whole row.
         """
         return not self.nullable and not self.strict and (self.escaped or not self.codec.may_be_empty)
 
@@ -155,8 +155,8 @@ class Field:
         return self.required and not self.nullable and (self.escaped or not self.codec.may_be_empty)
 
     def default_value(self) -> Any:
-        """The default, in the form that a read returns. A factory makes a new default each time. Only fields that are
-        not required have a default.
+        """Returns the default, in the form that a read returns. A factory makes a new default each time. Only fields
+        that are not required have a default.
         """
         if self.kind == "counter":
             return 0

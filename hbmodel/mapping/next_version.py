@@ -23,8 +23,8 @@ class NextVersion(int):
     waiting: bool
 
     def __new__(cls, before: int) -> Self:
-        """The version that follows `before`. The argument may itself be the version of an update whose outcome is not
-        known yet.
+        """Returns the version that follows `before`. The argument may itself be the version of an update whose outcome
+        is not known yet.
         """
         version = super().__new__(cls, before + 1)
         version.before, version.waiting = before, True
@@ -58,5 +58,5 @@ class NextVersion(int):
 
 
 def waiting(version: object) -> NextVersion | None:
-    """The given version if it is that of an update whose outcome is not known yet, otherwise None."""
+    """Returns the given version if it is that of an update whose outcome is not known yet, otherwise None."""
     return version if isinstance(version, NextVersion) and version.waiting else None

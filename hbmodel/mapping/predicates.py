@@ -51,24 +51,24 @@ class Predicate(ABC):
 
     @abstractmethod
     def test(self) -> Test:
-        """A function that tests whether field values satisfy the predicate."""
+        """Returns a function that tests whether field values satisfy the predicate."""
 
     @abstractmethod
     def fields(self) -> tuple[Field, ...]:
-        """The fields that the predicate refers to."""
+        """Returns the fields that the predicate refers to."""
 
     def names(self) -> frozenset[str]:
-        """The names of the fields that the predicate refers to."""
+        """Returns the names of the fields that the predicate refers to."""
         return frozenset(field.name for field in self.fields())
 
     def reads(self) -> frozenset[str]:
-        """The stored fields that the predicate's value depends on."""
+        """Returns the stored fields that the predicate's value depends on."""
         return frozenset[str]().union(*(field.reads for field in self.fields()))
 
     @abstractmethod
     def canonical(self) -> tuple[Any, ...]:
-        """The predicate as nested tuples of text and bytes, for continuation tokens. Equal predicates give equal
-        tuples.
+        """Returns the predicate as nested tuples of text and bytes, for continuation tokens. Equal predicates have
+        equal tuples.
         """
 
 
@@ -86,7 +86,7 @@ def is_nan(value: Any) -> bool:
 
 
 def _packed(field: Field, value: Any) -> bytes:
-    """The bytes that stand for a value in `canonical`."""
+    """Returns the bytes that represent a value in `canonical`."""
     return b"" if value is None else b"\x01" + field.codec.encode(value)
 
 
@@ -285,7 +285,7 @@ class Not(Predicate):
 
 
 def conjuncts(predicate: Predicate | None) -> tuple[Predicate, ...]:
-    """The predicates that must all hold, with conjunctions split up."""
+    """Returns the predicates that must all hold: the parts of a conjunction, or else the predicate itself."""
     if predicate is None:
         return ()
     return predicate.parts if isinstance(predicate, And) else (predicate,)
@@ -305,7 +305,7 @@ def _either(left: Predicate, right: Predicate) -> Predicate:
 
 
 def equalities(predicate: Predicate) -> tuple[Field, Sequence[Any]] | None:
-    """The field and its possible values, if the predicate is an equality or an `In`; otherwise None."""
+    """Returns the field and its possible values, if the predicate is an equality or an `In`; otherwise None."""
     if isinstance(predicate, Comparison) and predicate.operator == "=":
         return predicate.field, (predicate.value,)
     if isinstance(predicate, In):
@@ -322,7 +322,7 @@ class Ordering:
 
 
 def describe(predicate: Predicate) -> str:
-    """A predicate as text, without its values."""
+    """Returns a predicate as text, without its values."""
     match predicate:
         case And(parts):
             return f"({' & '.join(describe(part) for part in parts)})"

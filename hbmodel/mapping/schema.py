@@ -109,8 +109,10 @@ class TableSchema:
         maps: map columns, which are not among the fields.
         replaces: the earlier layout from which the model's objects move into this layout, or None. Rows of the earlier
             layout are decoded to objects of this model.
-        successor: if this schema is such an earlier layout, the table to which the objects move; otherwise empty.
-        declared: the decorated class, if the model has its declarations and another table; None for a decorated class.
+        successor: if this schema is an earlier layout of another model, the table to which the objects move; otherwise
+            empty.
+        declared: the decorated class with the same declarations, if this model only has a different table; None for a
+            decorated class.
         of_tables: the models with the same declarations and a different table, by table. Models that are no longer used
             are dropped.
         compiled: functions that were generated for the model, by purpose; see `keep`.
@@ -182,7 +184,7 @@ class TableSchema:
 
     @cached_property
     def optional_columns(self) -> frozenset[bytes]:
-        """Columns whose empty cell a put may omit if there can be no older cell that the empty cell must hide."""
+        """Columns that store None as an empty cell. A put may omit this cell if there can be no older cell to hide."""
         return frozenset(f.column for f in self.columns if f.none_may_be_left_out)
 
     @cached_property
@@ -212,20 +214,20 @@ class TableSchema:
     def any_cell_shows(self) -> bool:
         """Whether any cell in the model's families shows that a row of an external table is an object.
 
-        The cells of other programs need not be cells of the model. So reads must ask for everything in the families, or
+        The cells of other programs need not be cells of the model. So reads must request all cells of the families, or
         rows without the model's cells would be missing.
         """
         return self.external and self.wide is None and self.exists is None and self.witness is None
 
     @cached_property
     def spare_flag_column(self) -> bytes | None:
-        """`family:qualifier` of an existence flag that only some rows have. None if no row needs such a flag, or none
+        """`family:qualifier` of an existence flag that only some rows have. None if no row needs such a flag, or no row
         may have it.
 
         An update checks a cell that is not empty, to be sure that its row still exists. Every row has such a cell if
         the model has a required column that is never empty, or a declared flag. Rows of immutable models are not
-        updated. A table that other programs write gets only the model's own cells. An object that is one cell with an
-        empty qualifier has no place for another cell.
+        updated. A table that other programs write gets only the model's own cells. An object that consists of one cell
+        with an empty qualifier has no place for another cell.
         """
         if (
             self.external
@@ -239,8 +241,8 @@ class TableSchema:
         return self.family + b":" + SPARE_FLAG_QUALIFIER
 
     def spare_flag(self, cells: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-        """The flag, if a row with these cells needs it because no other cell could show later that the row exists;
-        otherwise nothing.
+        """Returns the flag, if a row with these cells needs it because no other cell could show later that the row
+        exists; otherwise nothing.
 
         If a model has no required columns, and some of its columns store None by deleting the cell, every row has the
         flag: a delete of such a cell may hide the cell of a put in the same millisecond.
@@ -398,14 +400,14 @@ class TableSchema:
         return tuple(f.column for f in self.columns if f.required)
 
     def field(self, name: str) -> Field:
-        """The field of that name; raises `UnknownField`."""
+        """Returns the field of that name; raises `UnknownField`."""
         field = self.by_name.get(name) if isinstance(name, str) else None
         if field is None:
             raise UnknownField("The model has no such field.", table=self.table, field=name, known=sorted(self.by_name))
         return field
 
     def index(self, wanted: str | Index) -> Index:
-        """The index of that name, or the given index attribute of the model class; raises `UnknownIndex`."""
+        """Returns the index of that name, or the given index attribute of the model class; raises `UnknownIndex`."""
         name = wanted.name if isinstance(wanted, Index) else wanted
         index = self.indexes.get(name) if isinstance(name, str) else None
         if index is None or (isinstance(wanted, Index) and index is not wanted):
@@ -469,7 +471,9 @@ _COLLECTIONS = (list, tuple, set, frozenset, GeneratorType)
 
 
 def schema_of(model: type[Any]) -> TableSchema:
-    """The schema of a class decorated with `model`; raises `DeclarationError`, a `TypeError`, for anything else."""
+    """Returns the schema of a class decorated with `model`; raises `DeclarationError`, a `TypeError`, for anything
+    else.
+    """
     # the same as `_schema_in`, but without a call, because every use of a model runs this code
     schema = vars(model).get("__hbmodel__") if isinstance(model, type) else None
     if not isinstance(schema, TableSchema):
@@ -478,8 +482,8 @@ def schema_of(model: type[Any]) -> TableSchema:
 
 
 def schema_of_object(obj: object) -> TableSchema:
-    """The schema of an object's model; raises `DeclarationError`, a `TypeError`, for anything that is not an object of
-    a model.
+    """Returns the schema of an object's model; raises `DeclarationError`, a `TypeError`, for anything that is not an
+    object of a model.
     """
     schema = vars(type(obj)).get("__hbmodel__")
     if not isinstance(schema, TableSchema):
@@ -493,7 +497,7 @@ def _schema_in(model: object) -> TableSchema | None:
 
 
 def _no_model(given: object) -> DeclarationError:
-    """The error of a call that takes a model, but was given something else."""
+    """Returns the error of a call that takes a model, but was given something else."""
     found = given.__qualname__ if isinstance(given, type) else type(given).__qualname__
     if _schema_in(type(given)) is not None:
         return DeclarationError("Give the class of a model, not an object of it.", found=found)
@@ -507,7 +511,7 @@ def _no_model(given: object) -> DeclarationError:
 
 
 def _no_object(given: object) -> DeclarationError:
-    """The error of a call that takes an object of a model, but was given something else."""
+    """Returns the error of a call that takes an object of a model, but was given something else."""
     found = type(given).__qualname__
     if isinstance(given, type):
         return DeclarationError("Give an object of a model, not a class.", found=given.__qualname__)
@@ -525,7 +529,7 @@ def _no_object(given: object) -> DeclarationError:
 
 
 def _undecorated(given: object, found: str) -> DeclarationError | None:
-    """The error for a class that extends a model. None for any other argument."""
+    """Returns the error for a class that extends a model, or None for any other argument."""
     for base in given.__mro__[1:] if isinstance(given, type) else ():
         if _schema_in(base) is not None:
             return DeclarationError(

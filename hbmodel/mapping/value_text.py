@@ -69,8 +69,8 @@ def value_of_text(codec: Codec[Any], text: str, field: str) -> Any:
 
 
 def json_of_value(value: Any) -> Any:
-    """A value in JSON. Numbers, text, booleans, None, lists and dictionaries are kept. Any other value becomes its
-    text.
+    """Converts a value to JSON. Numbers, text, booleans, None, lists and dictionaries are kept. Any other value is
+    converted to text.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -92,7 +92,7 @@ def json_of_value(value: Any) -> Any:
 
 
 def text_of_value(value: Any) -> str:
-    """A value as readable text: None as `null`, and ambiguous or unprintable text as a JSON string."""
+    """Returns a value as readable text: None as `null`, and ambiguous or unprintable text as a JSON string."""
     shown = json_of_value(value)
     if isinstance(shown, str):
         return (

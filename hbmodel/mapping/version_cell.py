@@ -2,8 +2,8 @@
 and of earlier writes.
 
 The first version of a row is the time of its write in ms, and every further version is one more. Each write of a row
-has a later time than the write before it. So no earlier version returns, even if a row is deleted, all its traces are
-purged, and it is put again.
+has a later time than the write before it. So a row never has the same version twice, even if it is deleted, all its
+traces are purged, and it is put again.
 
 If a row moves between two tables, its cell begins with 04 or 05, and has nine more bytes after the version: 01 in the
 table where the row is sealed, or 00 in the table to which it was copied, and the nonce of this step. The version and
@@ -68,7 +68,7 @@ class VersionCell:
 
     @classmethod
     def of(cls, data: bytes) -> VersionCell:
-        """The inverse of `data`; raises `DecodingError`."""
+        """Parses a version cell, the inverse of `data`; raises `DecodingError`."""
         if not data or data[:1] == LAST_WRITE_WINS:
             return cls()
         if (
@@ -85,17 +85,19 @@ class VersionCell:
         return cls(int.from_bytes(data[len(VERSIONED) : _START]), nonces, data[:1] == VERSIONED)
 
     def next(self, nonce: bytes, timestamp: int, count: int) -> VersionCell:
-        """The cell that the next write puts, at the time `timestamp`. The cell keeps at most `count` earlier nonces."""
+        """Returns the cell that the next write puts, at the time `timestamp`. The cell keeps at most `count` earlier
+        nonces.
+        """
         version = self.version + 1 if self.version else max(timestamp, 1)
         return VersionCell(version, (nonce, *self.nonces[:count]), self.complete and len(self.nonces) <= count)
 
     def sealed_by(self, nonce: bytes) -> VersionCell:
-        """The cell of the same version in a row that is sealed."""
+        """Returns the cell of the same version in a row that is sealed."""
         return VersionCell(self.version, self.nonces, self.complete, SEALED + nonce)
 
     def opened_by(self, nonce: bytes) -> VersionCell:
-        """The cell of the same version in the copy of a sealed row. It differs from every cell that was at this place
-        before.
+        """Returns the cell of the same version in the copy of a sealed row. It differs from every cell that was at this
+        place before.
         """
         return VersionCell(self.version, self.nonces, self.complete, OPENED + nonce)
 
@@ -109,7 +111,9 @@ class VersionCell:
 
 
 def entry_version(data: bytes) -> bytes:
-    """The version cell of a row for its entries, without the nonces of earlier writes, which entries do not need."""
+    """Returns the version cell of a row for its entries, without the nonces of earlier writes, which entries do not
+    need.
+    """
     if data[:1] == LAST_WRITE_WINS:
         return data
     return data[: _START + NONCE_LENGTH + _STEP * (data[:1] in {MOVED, MOVED_TRUNCATED})]

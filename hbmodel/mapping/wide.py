@@ -41,8 +41,8 @@ class WideLayout:
         return self.form.kind
 
     def slices(self, places: KeyRange) -> tuple[Slice, ...]:
-        """The slices that contain exactly the cells of the objects whose object keys lie in a range. The slices are in
-        key order.
+        """Returns the slices that contain exactly the cells of the objects whose object keys lie in a range. The slices
+        are in key order.
         """
         return self.form.slices(places, self.prefix_end)
 
@@ -51,7 +51,7 @@ class WideLayout:
 
         Raises:
             KeyTooLong: the row key or the qualifier prefix is longer than 32,767 bytes, or the row key or the whole
-                qualifier is empty, or the row key is constant and the qualifier is the kind alone.
+                qualifier is empty, or the row key is constant and the qualifier is only the kind.
         """
         row, prefix = self.form.cut(place)
         check_length(row, table=table)
@@ -67,8 +67,8 @@ class WideLayout:
 
 
 def key_layout(model: str, fields: Sequence[Field], row: Any, kind: Any, *, external: bool = False) -> KeyLayout:
-    """The layout of a model's key. It is an `ObjectKeyLayout` if several objects can share a row, including objects of
-    other kinds.
+    """Returns the layout of a model's key. The layout is an `ObjectKeyLayout` if several objects can share a row,
+    including objects of other kinds.
 
     Args:
         row: the constant row, as declared, or None.

@@ -1,4 +1,6 @@
-"""A schema with the column families of newer programs too, so that deletes and moves of rows include these families."""
+"""A schema that also has the column families of newer programs, so that deletes and moves of rows include these
+families.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ class WiderSchema(TableSchema):
 
 
 def with_families(schema: TableSchema, families: Set[bytes]) -> TableSchema:
-    """The schema with these families too; the schema itself if it has them already. It is made once, so the code that
-    is generated for it is also made once.
+    """Returns a schema that also has these families, or the schema itself if it already has them. The result is cached,
+    so its code is generated only once.
     """
     every_family = tuple(sorted({*schema.family_names, *families}))
     if every_family == schema.family_names:

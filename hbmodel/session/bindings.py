@@ -61,7 +61,7 @@ class Bindings:
         """
 
     def bind(self, schema: TableSchema) -> Binding:
-        """The binding of a model for reads. If its lease has expired, it is read again.
+        """Returns the binding of a model for reads. If the lease has expired, the binding is read again.
 
         Raises:
             SchemaMismatch: the model cannot be used as declared, or its objects are still in the table that it
@@ -98,7 +98,7 @@ class Bindings:
         )
 
     def view(self, schema: TableSchema) -> Store:
-        """The view of the store for a model, in which each object is a row."""
+        """Returns the view of the store for a model, in which each object is a row."""
         if schema.wide_rows is None and not schema.dictionaries:
             return self._store
         view = self._views.get(schema)
@@ -113,11 +113,11 @@ class Bindings:
 
         Args:
             *schemas: the schemas of the models.
-            counts: whether the only write is an increment, which in every store adds a version instead of replacing
-                one.
+            counts: whether the only write is an increment. In every store, an increment adds a version and does not
+                replace one.
 
         Returns:
-            A context manager around the writes; `as` gives the counted calls (`Calls`), if they are counted.
+            A context manager around the writes; `as` binds the counted calls (`Calls`), if they are counted.
         """
         self._written = {*schemas, *map(_replaced, schemas)}
         calls = NOTHING_COUNTED if self._roll is None else self._counted(self._roll, schemas)

@@ -14,8 +14,8 @@ from hbmodel.store.port import Store
 
 
 def known_rows(schema: TableSchema, key: Mapping[str, Any] | Sequence[Any]) -> list[bytes]:
-    """The rows in which the object with a key may be stored. There are none if a dictionary has no id for a name in the
-    key.
+    """Returns the rows in which the object with a key may be stored. There are none if a dictionary has no id for a
+    name in the key.
     """
     try:
         return KeyMapper.rows_code(schema)(key)
@@ -29,7 +29,7 @@ def get_many(
     keys: Iterable[Mapping[str, Any] | Sequence[Any]],
     reader: Callable[[], RowDecoder],
 ) -> list[Any]:
-    """The objects with these keys, in the order of the keys, with None for each absent object.
+    """Returns the objects with these keys, in the order of the keys, with None for each absent object.
 
     Args:
         reader: returns the decoder of the rows; called after the keys are checked.

@@ -31,8 +31,8 @@ class SessionNames(Names):
     last get have returned. This takes one call for each dictionary. Not thread-safe.
 
     Attributes:
-        kept: batches of rows that are kept only until the call of the session ends, by the scan or get that returned
-            them.
+        kept: batches of rows that are kept only until the call of the session ends, each under the scan or get that
+            returned it.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:

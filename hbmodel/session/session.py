@@ -224,8 +224,8 @@ class Session:
         return self._guard.closed
 
     def _planning_binding(self, schema: TableSchema) -> Binding:
-        """The binding of a model, for queries. Their items are read outside of the session's methods, so a closed
-        session and another thread are noticed here.
+        """Returns the binding of a model for queries. Queries read their items outside of the session's methods, so
+        this method checks that the session is open and that no other thread is using it.
         """
         guard = self._guard
         guard.enter()
@@ -238,14 +238,15 @@ class Session:
 
     @guarded
     def get(self, model: type[T], /, *misplaced: Never, **key: Any) -> T | None:
-        """The object with this key, or None.
+        """Returns the object with this key, or None.
 
         Args:
             model: the model class.
-            **key: every key field by name; and `as_of` (unless a key field has this name), a time: see `Query.as_of`.
+            **key: every key field by name; and, unless a key field has this name, `as_of`: the time as of which to
+                read, see `Query.as_of`.
 
         Raises:
-            IncompleteKey: names the missing fields.
+            IncompleteKey: key fields are missing; the error names them.
             IncompleteRow: the row lacks a required column.
         """
         schema = schema_of(model)
@@ -270,7 +271,7 @@ class Session:
 
     @guarded
     def get_one(self, model: type[T], /, *misplaced: Never, **key: Any) -> T:
-        """The object with this key.
+        """Returns the object with this key.
 
         Args:
             model: the model class.
@@ -278,7 +279,7 @@ class Session:
 
         Raises:
             RowNotFound: there is no such object.
-            IncompleteKey: names the missing fields.
+            IncompleteKey: key fields are missing; the error names them.
             IncompleteRow: the row lacks a required column.
         """
         obj = self.get(model, *misplaced, **key)
@@ -294,12 +295,12 @@ class Session:
 
     @guarded
     def get_many(self, model: type[T], keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[T | None]:
-        """The objects with these keys, in the order of the keys, with None for each absent object. They are read by one
-        call to the store.
+        """Returns the objects with these keys, in the order of the keys, with None for each absent object. They are
+        read by one call to the store.
 
         Args:
             model: the model class.
-            keys: each a mapping of key fields, or their values in key order.
+            keys: the keys; a key is a mapping of key fields, or their values in key order.
         """
         schema = schema_of(model)
         if schema.dictionaries:
@@ -307,7 +308,7 @@ class Session:
         return self._moves.get_many(schema, keys)
 
     def query(self, model: type[T]) -> Query[T]:
-        """A query on a model; refine it with `where` and read it by iterating, `all`, `page`, ..."""
+        """Returns a query on a model; refine it with `where` and read it by iterating, `all`, `page`, ..."""
         if isinstance(model, FieldExpression):
             raise DeclarationError(
                 "A query is for a model, and select() chooses its fields: query(Model).select(Model.field).",
@@ -317,12 +318,12 @@ class Session:
         return Query(QueryTerms(schema), self._source(schema) if schema.replaces is None else self._merging)
 
     def _source(self, schema: TableSchema) -> Source:
-        """Runs queries on the table of a model alone, even if the model replaces another one."""
+        """Runs queries only on the table of a model, even if the model replaces another one."""
         return self._named if schema.dictionaries else self._runner
 
     def read_partition(self, partition: QueryPartition[T]) -> Query[T]:
-        """The query for a partition that `partitions` has returned, in this or another process. Each use of the query
-        reads the store again.
+        """Returns the query for a partition that `partitions` has returned, in this or another process. Each use of the
+        query reads the store again.
 
         Raises:
             SchemaMismatch: the model's declaration differs from the one in the process that divided the query.
@@ -337,24 +338,24 @@ class Session:
     def entries(self, map_column: Mapping[K, V], /, **key: Any) -> MapSlice[K, V]: ...
     @guarded
     def entries(self, map_column: Any, /, **key: Any) -> MapSlice[Any, Any]:
-        """The entries of one object's map column; refine them with `between` and others, and read them by iterating,
-        `page`, ...
+        """Returns the entries of one object's map column; refine them with `between` and others, and read them by
+        iterating, `page`, ...
 
         Args:
             map_column: the map column, as an attribute of the model class.
             **key: every key field of the object by name.
 
         Raises:
-            IncompleteKey: names the missing fields.
+            IncompleteKey: key fields are missing; the error names them.
         """
         return slice_of(map_column, key, self.store, self._view, self._planning_binding, self._seal, self._sizes.pages)
 
     @guarded
     def versions(self, model: type[Any], field: FieldExpression[V], /, **key: Any) -> list[CellVersion[V]]:
-        """The versions of one column of one object, newest first, each with the time when it was written.
+        """Returns the versions of one column of one object, newest first, each with the time when it was written.
 
-        Returns as many versions as the column keeps, see `hb.column(versions=n)`, and none if there is no such object.
-        Versions of an earlier, deleted object with the same key are not included.
+        There are as many versions as the column keeps, see `hb.column(versions=n)`, and none if there is no such
+        object. Versions of an earlier, deleted object with the same key are not included.
 
         Args:
             model: the model class.
@@ -363,7 +364,7 @@ class Session:
                 number of versions.
 
         Raises:
-            IncompleteKey: names the missing fields.
+            IncompleteKey: key fields are missing; the error names them.
             QueryError: the column keeps no versions.
             CapabilityError: the store can read only the newest version.
         """
@@ -383,7 +384,7 @@ class Session:
                 With None the row does not expire.
 
         Raises:
-            EncodingError: a value cannot be stored exactly (names the field), or the TTL is invalid.
+            EncodingError: a value cannot be stored exactly (the error names the field), or the TTL is invalid.
             KeyTooLong: the row key or an index entry would be too long.
             CapabilityError: a TTL was given, and the model has counters or a random salt.
         """
@@ -416,16 +417,16 @@ class Session:
         The copy has the values that a read would return, so times are in UTC, and are rounded if their codec rounds.
 
         The other fields keep the values that the row has, so a stale object does not undo other programs' writes. If
-        the row is absent at the commit, the call fails with `RowNotFound`. A row with a TTL is rewritten completely,
-        with the values that were read, and keeps its time of expiry.
+        the row is absent at the commit, the call fails with `RowNotFound`. If the row has a TTL, all of its cells are
+        written again with the values that were read, and its time of expiry does not change.
 
         Args:
             obj: the object whose key identifies the row. If the model is versioned and the object was read, the row
                 must still have the version that was read.
             condition: for versioned models, a condition that the row must satisfy at the write; otherwise the call
                 fails with `ConditionFailed`.
-            **changes: new values by field name; no key fields, no counters. `ttl` (unless a field has this name) gives
-                the row a new lifetime, from now on, even without any other change.
+            **changes: new values by field name, without key fields and counters. `ttl` (unless a field has this name)
+                gives the row a new lifetime, from now on, even without any other change.
         """
         call = update_call(obj, changes, condition)
         self._work.add(call)
@@ -443,7 +444,7 @@ class Session:
             **fields: every key field by name, to identify the row, and the new values of other fields, as for `update`.
 
         Raises:
-            IncompleteKey: names the missing key fields.
+            IncompleteKey: key fields are missing; the error names them.
         """
         self._work.add(update_key_call(schema_of(model), fields, condition))
 
@@ -518,7 +519,7 @@ class Session:
         changed atomically, even if other programs create, update or delete it at the same time.
 
         In an external table without `exists=`, any cell makes a row an object. There the cells are put without a read,
-        as by happybase's `table.put`.
+        as happybase's `table.put` does.
 
         Args:
             model: the model class.
@@ -529,7 +530,7 @@ class Session:
             Whether the row was created; None if no row was read.
 
         Raises:
-            IncompleteKey: names the missing key fields.
+            IncompleteKey: key fields are missing; the error names them.
             SessionError: a column without a default is missing, only the key is given in such an external table, or
                 the model is immutable.
             CapabilityError: as for `insert`, even if the row exists; but not raised if the cells are put without a
@@ -585,10 +586,10 @@ class Session:
     def prepend(self, model: type[T], /, **fields: Any) -> T:
         """Puts an object before the first row of its key prefix and returns it. Runs immediately.
 
-        The last key field must hold integers. It gets the value directly before that of the first live row; if there is
-        no row with the prefix, it gets the greatest value. The key is claimed as in `insert`, so no two programs get
-        the same key. Without deletes, the keys of a prefix are consecutive, except for one gap for each program that
-        died while it held a claim. If the first row is deleted, its key is used again.
+        The last key field must hold integers. The new object gets the value directly before that of the first live row,
+        or the greatest value if there is no row with the prefix. The key is claimed as in `insert`, so no two programs
+        get the same key. Without deletes, the keys of a prefix are consecutive, except for one gap for each program
+        that died while it held a claim. If the first row is deleted, its key is used again.
 
         Args:
             model: the model class.
@@ -597,7 +598,7 @@ class Session:
         Raises:
             CapabilityError: as for `insert`; or the last key field does not hold integers, or its codec does not keep
                 their order.
-            IncompleteKey: names the missing fields.
+            IncompleteKey: key fields are missing; the error names them.
             EncodingError: no value comes before the value of the first row.
         """
         schema = schema_of(model)
@@ -610,8 +611,8 @@ class Session:
         version are used.
 
         Everything that is stored for the object moves: columns, counters, the entries of map columns, and its time of
-        expiry. A reader who reads the old key and then the new one always finds the object; for a while it has both
-        keys. If the program dies during the move, repeating the call completes the move.
+        expiry. A reader who reads the old key and then the new one always finds the object. During the move, the object
+        may be found under both keys. If the program dies during the move, repeating the call completes the move.
 
         Args:
             obj: the object whose key identifies the row. If the model is versioned and the object was read, the row
@@ -663,7 +664,7 @@ class Session:
             **key: every key field by name.
 
         Raises:
-            IncompleteKey: names the missing key fields. The other errors are those of `increment`.
+            IncompleteKey: key fields are missing; the error names them. The other errors are those of `increment`.
         """
         schema = schema_of(model)
         return self._increment(schema, KeyMapper(schema).complete(key), counter, amount)
@@ -690,8 +691,8 @@ class Session:
         Args:
             objs: objects of one or several models. If several objects have the same key, the last one wins.
             batch_size: the maximum number of objects per batch. The size of batches in bytes is also limited.
-            shuffle: shuffles the objects within windows of this size, so that sorted input does not load one region
-                after another.
+            shuffle: the size of the windows within which the objects are shuffled, so that sorted input does not load
+                one region after another; 0 for no shuffling.
             progress: called after each batch with the number of objects, counted from the start, that are written or
                 refused.
             ttl: as for `add`.
@@ -723,14 +724,14 @@ class Session:
             entries: keys and values.
 
         Raises:
-            EncodingError: a key or a value cannot be stored; names the field.
+            EncodingError: a key or a value cannot be stored; the error names the field.
         """
         self._add_entries(obj, put_changes(obj, map_column, entries))
 
     @guarded
     def remove_entries(self, obj: Any, map_column: MapExpression[K, V] | Mapping[K, V], keys: Iterable[K], /) -> None:
-        """Removes entries of a map column at the next commit. Keys without an entry are ignored. Everything else is as
-        for `put_entries`.
+        """Removes entries of a map column at the next commit. Keys without an entry are ignored. Otherwise this works
+        like `put_entries`.
         """
         self._add_entries(obj, remove_changes(obj, map_column, keys))
 
@@ -751,7 +752,8 @@ class Session:
                 overwrites what other programs have written to the rows since.
 
         Raises:
-            PartialWrite: contains the applied and the pending calls, and those that were refused.
+            PartialWrite: some calls were carried out. The error contains the applied and the pending calls, and those
+                that were refused.
             RowNotFound: every pending call updates a row that does not exist. Any other error that refuses a write is
                 raised in the same way, if all calls were refused with errors of its class and it is certain that
                 nothing was written. If there are several calls, `failures` contains their outcomes.
@@ -787,10 +789,10 @@ class Session:
 
     @guarded
     def group(self, model: type[Any], /, **key: Any) -> RowGroup:
-        """A local transaction over the objects of one row. They are read first, and then changed only if no other
-        program has changed the row in between.
+        """Returns a local transaction over the objects of one row. They are read first, and then changed only if no
+        other program has changed the row in between.
 
-        It is independent of the pending writes of the session. See `RowGroup`.
+        The transaction is independent of the pending writes of the session. See `RowGroup`.
 
         Args:
             model: a versioned model whose objects share rows; objects of other kinds in the same row can be read and
@@ -799,7 +801,7 @@ class Session:
 
         Raises:
             SessionError: the model's objects do not share rows, or it has no version.
-            IncompleteKey: names the missing fields.
+            IncompleteKey: key fields are missing; the error names them.
             CapabilityError: the store has no check-and-mutate.
         """
         return RowGroup(

@@ -62,7 +62,7 @@ class IPAddressCodec(Codec[IPv4Address | IPv6Address]):
 
 @frozen
 class IPVersionCodec(FixedWidth[A]):
-    """An IP address of one version, stored as the same 5 or 17 bytes as by `IPAddress`."""
+    """An IP address of one version, stored in the same 5 or 17 bytes that `IPAddress` stores."""
 
     python_type: type[A]  # pyright: ignore[reportIncompatibleVariableOverride]  # nobody assigns it
     tag: bytes

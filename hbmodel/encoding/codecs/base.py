@@ -25,14 +25,14 @@ Order: TypeAlias = Literal["ascending", "descending"] | None
 
 @frozen
 class Source:
-    """Python expressions for the work of a codec. They are used in code that is generated once per model, and need no
-    call for each value.
+    """Python expressions that do the work of a codec. Code that is generated once per model contains them, so that no
+    call is needed for each value.
 
     They handle ordinary values. For any other value they raise some exception, and the codec's own methods are called
-    instead. They never give a different result from those methods.
+    instead. They never return a different result from those methods.
 
     Attributes:
-        accepts: the exact type of the values that `encode` takes.
+        accepts: the exact type of the values that `encode` can encode.
         decode: the expression for the value whose raw form is `{v}`. If `word` is set, `{v}` is the number instead of
             the raw form.
         encode: the expression for the raw form of the value `{v}`. If `word` is set, the expression is for the number
@@ -56,7 +56,7 @@ class Codec(ABC, Generic[T]):
     """Encodes values of one type as bytes and decodes them; subclasses are frozen attrs classes, so codecs compare by
     value.
 
-    A value has two forms. The *raw* form is used where the value stands alone: a column value, or the last ascending
+    A value has two forms. The *raw* form is used where nothing follows the value: in a column, or in the last ascending
     field of a row key. The *part* form marks its own end, so that another field can follow; no part is a prefix of
     another part of the same codec. For a fixed width both forms are the same bytes.
 
@@ -67,7 +67,7 @@ class Codec(ABC, Generic[T]):
         width: length of every encoded value in bytes, or None if it varies.
         may_be_empty: whether some value's raw form is empty.
         key: whether the codec can be used in keys, that is, whether it has a part form.
-        delimited: whether a part form shows where it ends. If it does not, keys that begin with the part form of one
+        delimited: whether a part form shows where it ends. If it does not, a key that begins with the part form of one
             value may contain a different value.
     """
 
@@ -91,7 +91,7 @@ class Codec(ABC, Generic[T]):
 
     @abstractmethod
     def encode(self, value: T) -> bytes:
-        """The raw form of a value.
+        """Returns the raw form of a value.
 
         Raises:
             EncodingError: the value cannot be stored exactly.
@@ -99,14 +99,14 @@ class Codec(ABC, Generic[T]):
 
     @abstractmethod
     def decode(self, data: bytes) -> T:
-        """The value whose raw form is exactly `data`.
+        """Returns the value whose raw form is exactly `data`.
 
         Raises:
             DecodingError: `encode` does not produce these bytes.
         """
 
     def encode_part(self, value: T) -> bytes:
-        """The part form of a value.
+        """Returns the part form of a value.
 
         Raises:
             EncodingError: the value cannot be stored exactly.
@@ -114,7 +114,7 @@ class Codec(ABC, Generic[T]):
         raise DeclarationError("This codec cannot be part of a key: use a scalar codec.", codec=type(self).__name__)
 
     def decode_part(self, data: bytes, start: int) -> tuple[T, int]:
-        """The value whose part form begins at `start`, and the position after it.
+        """Returns the value whose part form begins at `start`, and the position after it.
 
         Raises:
             DecodingError: `encode_part` does not produce these bytes.
@@ -122,8 +122,8 @@ class Codec(ABC, Generic[T]):
         raise DeclarationError("This codec cannot be part of a key: use a scalar codec.", codec=type(self).__name__)
 
     def part_end(self, data: bytes, start: int) -> int:
-        """The position at which the part form that begins at `start` ends. A codec may find it without decoding the
-        value.
+        """Returns the position at which the part form that begins at `start` ends. A codec may find it without decoding
+        the value.
 
         Raises:
             DecodingError: no part form begins there.
@@ -131,8 +131,8 @@ class Codec(ABC, Generic[T]):
         return self.decode_part(data, start)[1]
 
     def encode_prefix(self, prefix: T) -> bytes | None:
-        """The common prefix of the part forms of all values that start with `prefix`, with which no other part form
-        begins. None if no value starts with `prefix`.
+        """Returns a byte prefix that selects exactly the part forms of the values that start with `prefix`. Returns
+        None if no value starts with `prefix`.
 
         Raises:
             QueryError: with this codec or this prefix, no byte prefix selects exactly these values.
@@ -148,9 +148,10 @@ class Codec(ABC, Generic[T]):
         return self.encode_prefix(prefix)
 
     def floor(self, value: T) -> T | None:
-        """The largest storable value that is not above `value`. None if all storable values are above `value`.
+        """Returns the largest storable value that is not above `value`, or None if all storable values are above
+        `value`.
 
-        This is for the bounds of a query, which need not be storable: `at >= 12:00:00.5` has a meaning even if whole
+        Queries use this for their bounds, which need not be storable: `at >= 12:00:00.5` has a meaning even if whole
         seconds are stored, and so has `number < 300` even if each number is stored in one byte. Codecs whose types have
         no such bounds return the value unchanged.
 
@@ -172,7 +173,7 @@ class Codec(ABC, Generic[T]):
         return self.key
 
     def constant(self, value: T) -> T:
-        """The value with which a query must compare, which is the given value after it was encoded and decoded.
+        """Returns the value that a query must compare with: the given value, encoded and decoded again.
 
         Raises:
             EncodingError: the value cannot be stored exactly.
@@ -182,8 +183,8 @@ class Codec(ABC, Generic[T]):
         return self.decode(self.encode(value))
 
     def order_key(self, value: T) -> Any:
-        """The key by which `<` and similar operators compare values: the bytes of the value if they preserve order,
-        otherwise the value itself.
+        """Returns the key by which `<` and similar operators compare values: the bytes of the value if they preserve
+        order, otherwise the value itself.
 
         A codec that changes the bytes of another codec returns the key of that codec.
         """
@@ -194,15 +195,15 @@ class Codec(ABC, Generic[T]):
 
     @property
     def source(self) -> Source | None:
-        """Equivalent expressions for ordinary values. If this is None, generated code calls the codec.
+        """Python expressions that do the same for ordinary values. If this is None, generated code calls the codec.
 
         The expressions apply only to the class that defines this property, not to its subclasses.
         """
         return None
 
     def check_row_key(self, *, nullable: bool, last: bool) -> None:
-        """Refuses a place in a row key at which the format cannot store every value, or stores other bytes than hbmodel
-        would write. Called when a model is declared.
+        """Raises an error if the format cannot store every value at this place in a row key, or stores other bytes
+        there than hbmodel would write. Called when a model is declared.
 
         Args:
             nullable: whether the field allows None.
@@ -218,8 +219,8 @@ class Codec(ABC, Generic[T]):
         """The byte layout as canonical JSON. Codecs with equal specs write equal bytes for equal values."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Compiled struct functions cannot be pickled; the arguments of the constructor can. attrs adds to
-        # every subclass the class attribute that `fields` reads, so mypy cannot know it here.
+        # Compiled struct functions cannot be pickled; the arguments of the constructor can. attrs adds the class
+        # attribute that `fields` reads to every subclass, so mypy does not see the attribute here.
         return type(self), tuple(getattr(self, a.name) for a in fields(type(self)) if a.init)  # type: ignore[arg-type]
 
 
@@ -259,8 +260,8 @@ class FixedWidth(Codec[T]):
 
 
 def source_of(codec: Codec[Any]) -> Source | None:
-    """The expressions of a codec, or None if its own class does not define them. Expressions of a base class would
-    ignore changes in the subclass.
+    """Returns the expressions of a codec, or None if its own class does not define them. Expressions of a base class
+    would ignore changes in the subclass.
     """
     source = codec.source if "source" in vars(type(codec)) else None
     if source is None or (source.word is not None and calcsize(">" + source.word) != codec.width):
@@ -269,7 +270,7 @@ def source_of(codec: Codec[Any]) -> Source | None:
 
 
 def below(codec: Codec[T], value: T) -> tuple[T | None, bool]:
-    """The floor of a value, and whether this floor is the value itself.
+    """Returns the floor of a value, and whether this floor is the value itself.
 
     The two are compared by their bytes and not by `==`, because in the repeated hour of a clock change a datetime does
     not equal any datetime of another zone.
@@ -291,7 +292,9 @@ _EXACT = frozenset({str, bytes, int, bool})
 
 
 def read_back(codec: Codec[T], value: T) -> T:
-    """The value in the form that a read would return. A value that the codec cannot store is returned unchanged."""
+    """Returns the value in the form that a read would return. A value that the codec cannot store is returned
+    unchanged.
+    """
     kind = type(value)
     # codecs without a form for keys store only values that read back equal
     if not codec.key or (kind in _EXACT and kind is codec.python_type):
@@ -303,7 +306,9 @@ def read_back(codec: Codec[T], value: T) -> T:
 
 
 def wrong_type(expected: type | tuple[type, ...], value: object) -> EncodingError:
-    """The error for a value whose type is not that of the codec. The error shows the types but never the value."""
+    """Returns the error for a value whose type is not that of the codec. The error shows the types but never the
+    value.
+    """
     types = expected if isinstance(expected, tuple) else (expected,)
     name = type(value).__name__
     module = type(value).__module__
@@ -315,7 +320,7 @@ def wrong_type(expected: type | tuple[type, ...], value: object) -> EncodingErro
 
 
 def wrong_width(expected: int, found: int) -> DecodingError:
-    """The error for bytes that are longer or shorter than the codec's fixed width."""
+    """Returns the error for bytes that are longer or shorter than the codec's fixed width."""
     return DecodingError("Stored bytes do not have the length that their codec writes.", width=expected, found=found)
 
 

@@ -10,7 +10,7 @@ from hbmodel.errors import EncodingError
 
 
 def finite_digits(value: Decimal) -> tuple[int, tuple[int, ...], int]:
-    """The sign (1 if negative), the digits and the exponent of a number.
+    """Returns the sign (1 if negative), the digits and the exponent of a number.
 
     Raises:
         EncodingError: the value is not a finite decimal number.
@@ -24,7 +24,7 @@ def finite_digits(value: Decimal) -> tuple[int, tuple[int, ...], int]:
 
 
 def stripped_digits(value: Decimal) -> tuple[int, str]:
-    """The sign and the digits of a number without zeros at the end; zero has no digits.
+    """Returns the sign and the digits of a number without zeros at the end; zero has no digits.
 
     Raises:
         EncodingError: the value is not a finite decimal number.
@@ -44,6 +44,8 @@ def pairs_of(digits: str, exponent: int) -> tuple[list[int], int]:
 
 
 def number_of_pairs(sign: int, pairs: Sequence[int], exponent: int) -> Decimal:
-    """The normalised number that has these pairs of digits; `exponent` is the base-100 exponent of the first pair."""
+    """Returns the normalised number that has these pairs of digits; `exponent` is the base-100 exponent of the first
+    pair.
+    """
     digits = "".join([f"{pair:02d}" for pair in pairs]).rstrip("0")
     return Decimal((sign, tuple(map(int, digits.lstrip("0"))), 2 * exponent + 2 - len(digits)))

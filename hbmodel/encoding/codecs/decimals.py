@@ -31,9 +31,9 @@ def _digits(data: bytes) -> str:
 class DecimalCodec(Codec[Decimal]):
     """A finite decimal number: sign byte (01 negative, 02 zero, 03 positive), exponent, digits, terminator.
 
-    The number has the form 0.d1d2... times ten to the exponent. It is written as the exponent (an order-preserving
-    Int32), the digits in pairs, each pair plus one so that no pair is 00, and 00 as the terminator. For negative
-    numbers everything after the sign byte is complemented. Numerically equal values have the same bytes and come back
+    The number has the form 0.d1d2... times ten to the exponent. Its bytes are the exponent (an order-preserving Int32),
+    the digits in pairs, each pair plus one so that no pair is 00, and 00 as the terminator. For negative numbers
+    everything after the sign byte is complemented. Numerically equal values have the same bytes and come back
     normalised: `Decimal("1.50")` as `Decimal("1.5")`. Raw and part form are the same.
     """
 

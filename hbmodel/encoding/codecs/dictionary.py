@@ -20,15 +20,15 @@ class NameIds(Protocol):
     """Maps names of dictionaries to ids and back, from a cache or the store."""
 
     def id_of(self, dictionary: Dictionary, name: str) -> int:
-        """The id of a name. Raises `UnknownName` if the name has no id."""
+        """Returns the id of a name. Raises `UnknownName` if the name has no id."""
         ...
 
     def claim(self, dictionary: Dictionary, name: str) -> int:
-        """The id of a name. If the name has no id, an id is assigned."""
+        """Returns the id of a name. If the name has no id, an id is assigned."""
         ...
 
     def name_of(self, dictionary: Dictionary, number: int) -> str:
-        """The name of an id. Raises `DecodingError` if the id has no name."""
+        """Returns the name of an id. Raises `DecodingError` if the id has no name."""
         ...
 
 
@@ -36,10 +36,10 @@ _NAMES: ContextVar[NameIds | None] = ContextVar("hbmodel_names", default=None)
 """The names and ids of the session whose call is in progress. This variable is unset after the call."""
 
 _CLAIMS: ContextVar[bool] = ContextVar("hbmodel_claims", default=False)
-"""Whether values are encoded to be written, so that a name without an id gets one."""
+"""Whether values are encoded for a write, so that a name without an id gets one."""
 
 bind_names = _NAMES.set
-"""Sets the names and ids of this thread. Returns the token that `unbind_names` takes."""
+"""Sets the names and ids of this thread. Returns the token to pass to `unbind_names`."""
 
 unbind_names = _NAMES.reset
 """Undoes a `bind_names`."""
@@ -47,7 +47,7 @@ unbind_names = _NAMES.reset
 
 @contextmanager
 def claiming() -> Iterator[None]:
-    """A block in which values are encoded to be written, so that names without an id get one."""
+    """A block in which values are encoded for a write, so that names without an id get one."""
     token = _CLAIMS.set(True)
     try:
         yield
@@ -56,16 +56,16 @@ def claiming() -> Iterator[None]:
 
 
 class _NumbersAsNames:
-    """Replaces a dictionary that need not exist. In the replacement every id has a name."""
+    """Stands in for the ids of a dictionary that need not exist: the name of every id is its number as text."""
 
     def id_of(self, dictionary: Dictionary, name: str) -> int:
-        """The name as a number."""
+        """Returns the name as a number."""
         return int(name)
 
     claim = id_of
 
     def name_of(self, dictionary: Dictionary, number: int) -> str:
-        """The number as text."""
+        """Returns the number as text."""
         return str(number)
 
 
@@ -113,10 +113,10 @@ class Dictionary(FixedWidth[str]):
     raw_order = None
 
     def encode(self, value: str) -> bytes:
-        """The id of a name.
+        """Returns the id of a name.
 
         Raises:
-            UnknownName: the name has no id, and is not encoded for a write, which would assign one.
+            UnknownName: the name has no id, and the value is not encoded for a write, which would assign an id.
         """
         self.constant(value)
         names = _NAMES.get()
@@ -150,11 +150,11 @@ class Dictionary(FixedWidth[str]):
         return value
 
     def written(self, name: str) -> str:
-        """A valid name as text whose `encode()` gives the bytes in the tables."""
+        """Returns a valid name as text whose `encode()` returns the bytes in the tables."""
         return name
 
     def read(self, data: bytes) -> str:
-        """The name with these bytes in the tables; raises `DecodingError` if they are not text."""
+        """Returns the name with these bytes in the tables; raises `DecodingError` if they are not text."""
         try:
             return data.decode()
         except UnicodeDecodeError:

@@ -26,8 +26,8 @@ def _value_codec(enumeration: type[Enum]) -> Codec[Any]:
 
 
 def members_of(codec: Codec[Any]) -> dict[str, str]:
-    """The names of the members of an enumeration, by their bytes in hexadecimal digits. For any other codec the result
-    is empty.
+    """Returns the names of the members of an enumeration, by their bytes in hexadecimal digits. For any other codec the
+    result is empty.
     """
     if not isinstance(codec, EnumOf):
         return {}
@@ -69,7 +69,8 @@ class EnumOf(Codec[E]):
     key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.key, takes_self=True))
 
     def __attrs_post_init__(self) -> None:
-        # Checked here, so that a member that cannot be stored is refused at the declaration and not at the first write.
+        # The members are checked here, so that a member that cannot be stored is refused at the declaration and not at
+        # the first write.
         for member in self.python_type:
             try:
                 self.codec.exact.encode(member.value)

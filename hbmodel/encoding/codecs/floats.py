@@ -33,8 +33,8 @@ class FloatCodec(FixedWidth[float]):
     """An IEEE 754 number of 64 or 32 bits, big-endian, with the sign bit flipped if positive and all bits flipped if
     negative.
 
-    NaN is refused, because it has no place in an order. -0.0 equals 0.0 and has the same bytes. With 32 bits a number
-    that would be rounded is refused, because a query for it would not find its row.
+    NaN is refused, because it has no place in an order. -0.0 equals 0.0 and has the same bytes. With 32 bits, a number
+    that would be rounded is refused, because a query for the number would not find its row.
 
     `Float64(nan=True)` and `Float32(nan=True)` store NaN too, in columns only. In queries, `==` and `in_` with any NaN
     find the rows that contain a NaN. As in Python, `<` and the other comparisons are false for NaN. All other values
@@ -49,7 +49,7 @@ class FloatCodec(FixedWidth[float]):
     python_type = float
 
     def __call__(self, *, nan: bool) -> FloatCodec:
-        """The same codec with or without NaN."""
+        """Returns the same codec with or without NaN."""
         return FloatCodec(self.bits, nan)
 
     def encode(self, value: float) -> bytes:
@@ -64,7 +64,7 @@ class FloatCodec(FixedWidth[float]):
                 "NaN cannot be stored here, because it has no order: store None in a field that allows it, or "
                 "declare a column that accepts NaN: hb.column(codec=hb.Float64(nan=True))."
             )
-        # Adding 0.0 turns -0.0 into 0.0 and leaves every other number alone.
+        # Adding 0.0 turns -0.0 into 0.0 and does not change any other number.
         return UNSIGNED[self.bits].pack(word_in_order(value + 0.0, self.bits))
 
     encode_part = encode

@@ -43,8 +43,8 @@ class UnknownCodec(Codec[bytes]):
 
 
 def codec_of(spec: Spec) -> Codec[Any]:
-    """The codec that a description specifies. For an enumeration, this is the codec of the values of the members. For a
-    structured codec, values may have any type.
+    """Returns the codec that a description specifies. For an enumeration, this is the codec of the values of the
+    members. For a structured codec, values may have any type.
 
     If the described codec is not in this library, the result is an `UnknownCodec`.
     """

@@ -19,7 +19,7 @@ LARGEST_SINGLE: float = IEEE[32].unpack(b"\x7f\x7f\xff\xff")[0]
 
 
 def exact_float(value: object) -> float:
-    """The float that equals a real number, such as an int, a fraction or a float of NumPy.
+    """Returns the float that equals a real number, such as an int, a fraction or a float of NumPy.
 
     Raises:
         EncodingError: the value is not a real number, or a double cannot represent it exactly.
@@ -39,7 +39,7 @@ def exact_float(value: object) -> float:
 
 
 def exact_single(value: object) -> float:
-    """The float that equals a real number and can be stored exactly in four bytes.
+    """Returns the float that equals a real number and can be stored exactly in four bytes.
 
     Raises:
         EncodingError: the value is not a real number, or would be rounded.
@@ -58,7 +58,7 @@ def exact_single(value: object) -> float:
 
 
 def single_below(number: float) -> float:
-    """The largest 32-bit float that is less than or equal to a number.
+    """Returns the largest 32-bit float that is less than or equal to a number.
 
     Raises:
         EncodingError: the number is NaN.
@@ -87,20 +87,20 @@ def declared_nan(nan: Any) -> bool:
 
 
 def nan_without_order() -> EncodingError:
-    """The error that a comparison with NaN raises."""
+    """Returns the error that a comparison with NaN raises."""
     return EncodingError("NaN has no order: use == or in_ to find the rows that hold it.")
 
 
 def float_bits(bits: int) -> int:
-    """The number of bits in the description of a codec; raises KeyError unless it is 32 or 64."""
+    """Returns the number of bits in the description of a codec; raises KeyError unless it is 32 or 64."""
     if bits not in IEEE:
         raise KeyError(bits)
     return bits
 
 
 def word_in_order(number: float, bits: int) -> int:
-    """The bits of a number as an unsigned integer. All bits are flipped if the number is negative, otherwise only the
-    sign bit is flipped. These words sort as the numbers do, and NaN sorts above all numbers.
+    """Returns the bits of a number as an unsigned integer. All bits are flipped if the number is negative, otherwise
+    only the sign bit is flipped. These words sort as the numbers do, and NaN sorts above all numbers.
     """
     sign = 1 << (bits - 1)
     word: int = UNSIGNED[bits].unpack(IEEE[bits].pack(number))[0]
@@ -108,14 +108,14 @@ def word_in_order(number: float, bits: int) -> int:
 
 
 def number_in_order(word: int, bits: int) -> float:
-    """The inverse of `word_in_order`: the number that a word stands for."""
+    """Returns the number that a word represents; the inverse of `word_in_order`."""
     sign = 1 << (bits - 1)
     number: float = IEEE[bits].unpack(UNSIGNED[bits].pack(word ^ sign if word & sign else word ^ (2 * sign - 1)))[0]
     return number
 
 
 def is_negative_zero(word: int, bits: int) -> bool:
-    """Whether a word of `word_in_order` stands for -0.0, which equals 0.0 but has different bits."""
+    """Whether a word of `word_in_order` represents -0.0, which equals 0.0 but has different bits."""
     return word == (1 << (bits - 1)) - 1
 
 
@@ -133,11 +133,13 @@ class FloatsOfJava(FixedWidth[float]):
 
     @abstractmethod
     def _stored(self, word: int) -> bytes:
-        """The stored bytes of a word of `word_in_order`."""
+        """Converts a word of `word_in_order` to the stored bytes."""
 
     @abstractmethod
     def _word(self, data: bytes) -> int:
-        """The word of `word_in_order` from its bytes. Raises `DecodingError` for bytes that `_stored` never returns."""
+        """Converts stored bytes to a word of `word_in_order`. Raises `DecodingError` for bytes that `_stored` never
+        returns.
+        """
 
     def encode(self, value: float) -> bytes:
         number = exact_float(value) if self.bits == 64 else exact_single(value)
@@ -149,7 +151,7 @@ class FloatsOfJava(FixedWidth[float]):
                 )
             number = nan  # Java writes a single NaN
         elif not self.nan:
-            number += 0.0  # turns -0.0 into 0.0 and leaves every other number alone
+            number += 0.0  # turns -0.0 into 0.0 and does not change any other number
         return self._stored(word_in_order(number, self.bits))
 
     def encode_part(self, value: float) -> bytes:

@@ -31,7 +31,7 @@ def _members(declared: Any) -> set[Any]:
 
 
 def codec_for(declared: Any) -> tuple[Codec[Any], bool]:
-    """The codec of an annotated type, and whether None is a valid value.
+    """Returns the codec of an annotated type, and whether None is a valid value.
 
     Supports int, float, str, bytes, bool, Decimal, UUID, date, datetime, timedelta, IPv4Address, IPv6Address and their
     union, Enum subclasses, `X | None`, and `Annotated`, which may name the codec: `Annotated[int, UInt32]`. Names must

@@ -28,14 +28,16 @@ def integer(value: Any) -> int:
 
 
 def out_of_range(low: int, high: int) -> EncodingError:
-    """The error for an integer that does not fit; integers are never wrapped or truncated."""
+    """Returns the error for an integer that does not fit; integers are never wrapped or truncated."""
     return EncodingError(
         "An integer is out of the range of its codec: it must be from `low` to `high`.", low=low, high=high
     )
 
 
 def floor_integer(value: Any, low: int, high: int) -> int | None:
-    """The largest integer from `low` to `high` that is not above `value`. None if there is no such integer."""
+    """Returns the largest integer from `low` to `high` that is not above `value`, or None if there is no such
+    integer.
+    """
     number = integer(value)
     return None if number < low else min(number, high)
 

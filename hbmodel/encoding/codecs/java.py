@@ -130,7 +130,7 @@ class ReverseStampCodec(FixedWidth[datetime]):
     width = 8
 
     def __call__(self, unit: Unit = "ms", *, round: bool = False) -> ReverseStampCodec:
-        """The same codec with a different unit, or with rounding."""
+        """Returns the same codec with a different unit, or with rounding."""
         return ReverseStampCodec(unit, round=round)
 
     def encode(self, value: datetime) -> bytes:

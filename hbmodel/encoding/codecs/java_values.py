@@ -37,8 +37,8 @@ SCALE = Struct(">i")
 class JavaFloatCodec(FixedWidth[float]):
     """Java's `Bytes.toBytes(double)` or `(float)`: IEEE 754, big-endian, for columns.
 
-    Every double can be stored and read back, including -0.0 and NaN. With 32 bits, a value that a float of 32 bits
-    cannot represent exactly is refused.
+    Every double can be stored and read back, including -0.0 and NaN. With 32 bits, a value that a 32-bit float cannot
+    represent exactly is refused.
 
     The bytes do not sort as the numbers do, and 0.0 and -0.0 have different bytes, so the codec is not for keys.
     Conditions on columns are tested after reading.
@@ -133,7 +133,8 @@ class BigDecimalCodec(Codec[Decimal]):
 
     def encode(self, value: Decimal) -> bytes:
         sign, digits, exponent = finite_digits(value)
-        # Conversions between Decimal and int are exact and have no limit of digits, unlike conversions of text.
+        # Conversions between Decimal and int are exact and, unlike conversions of text, have no limit on the number of
+        # digits.
         number = int(Decimal((sign, digits, 0)))
         try:
             scale = SCALE.pack(-exponent)
@@ -170,8 +171,8 @@ def _declared_signed(signed: Any) -> bool:
 class JavaTimeCodec(FixedWidth[datetime]):
     """An aware datetime as `Bytes.toBytes` of a Java number of units since 1970 (UTC); it reads back in UTC.
 
-    `LongTime` is a long of milliseconds, as `System.currentTimeMillis()` gives, and `IntTime` an int of seconds, which
-    ends in January 2038. For a different unit, call them with the unit: `LongTime("s")`.
+    `LongTime` is a long of milliseconds, like the result of `System.currentTimeMillis()`. `IntTime` is an int of
+    seconds, which ends in January 2038. For a different unit, call them with the unit: `LongTime("s")`.
 
     Times before 1970 are refused, because the bytes that Java writes for negative numbers sort last. With `signed=True`
     such times can be stored and read, but the bytes do not preserve the order.
@@ -206,7 +207,7 @@ class JavaTimeCodec(FixedWidth[datetime]):
     python_type = datetime
 
     def __call__(self, unit: Unit | None = None, *, round: bool = False, signed: bool = False) -> JavaTimeCodec:
-        """The same codec with a different unit, with rounding, or with times before 1970."""
+        """Returns the same codec with a different unit, with rounding, or with times before 1970."""
         return JavaTimeCodec(self.bits, self.unit if unit is None else unit, round, signed)
 
     @property
@@ -260,8 +261,8 @@ class JavaTimeCodec(FixedWidth[datetime]):
 
 @frozen
 class IntTextCodec(Codec[int]):
-    """An integer as decimal text without leading zeros, -42 as `-42`, for columns: `Bytes.toBytes(Long.toString(n))`
-    in Java, and what Hive writes for numbers.
+    """An integer as decimal text without leading zeros, such as `-42`, for columns. Java programs write this text with
+    `Bytes.toBytes(Long.toString(n))`, and Hive writes it for numbers.
 
     Text does not sort as numbers do, so the codec is not for keys. In keys use `hb.codecs.DelimitedInt`, or for
     text of a fixed width `hb.codecs.DecimalText`.

@@ -128,7 +128,7 @@ INTEGER_TEXT = re.compile(rb"0|-?[1-9][0-9]*")
 
 
 def integer_text(value: int) -> bytes:
-    """An integer as decimal text without leading zeros."""
+    """Returns an integer as decimal text without leading zeros."""
     number = integer(value)
     try:
         return b"%d" % number
@@ -147,7 +147,7 @@ def text_integer(data: bytes) -> int:
 
 
 def declared_delimiter(delimiter: Any) -> bytes:
-    """The bytes of a delimiter, as a model declares it."""
+    """Returns the bytes of a delimiter, as a model declares it."""
     data = delimiter.encode() if isinstance(delimiter, str) else delimiter
     if not isinstance(data, bytes) or not data:
         raise DeclarationError("A delimiter must have at least one byte.", found=repr(delimiter))
@@ -155,7 +155,7 @@ def declared_delimiter(delimiter: Any) -> bytes:
 
 
 def delimited_end(data: bytes, start: int, delimiter: bytes) -> int:
-    """The position after the next delimiter."""
+    """Returns the position after the next delimiter."""
     end = data.find(delimiter, start)
     if end < 0:
         raise DecodingError("A field has no delimiter after it.", delimiter=delimiter)
@@ -187,8 +187,8 @@ class Delimited(Codec[str]):
 
     def encode(self, value: str) -> bytes:
         data = to_utf8(value)
-        # The value and the delimiter are searched together, so that a value that ends with a part of the delimiter is
-        # found too.
+        # The value is searched together with the delimiter, so that a value that ends with a part of the delimiter is
+        # refused too.
         if (data + self.delimiter).find(self.delimiter) != len(data):
             raise EncodingError(
                 "The delimiter is stored after the text, so the text must not contain it, or end with its first bytes.",

@@ -24,7 +24,7 @@ COUNTER_ROW = b"\x00"
 
 
 def highest(width: int) -> int:
-    """The greatest id that fits in `width` bytes."""
+    """Returns the greatest id that fits in `width` bytes."""
     return (1 << 8 * width) - 1
 
 
@@ -61,7 +61,7 @@ class Latin1Name(str):
     __slots__ = ()
 
     def encode(self, encoding: str = "latin-1", errors: str = "strict") -> bytes:
-        """The bytes of the name."""
+        """Returns the bytes of the name."""
         return super().encode(encoding, errors)
 
 
@@ -90,9 +90,9 @@ class UidDictionary(Dictionary):
 
     Attributes:
         table: OpenTSDB's table of ids.
-        kind: what the ids stand for: `metrics`, `tagk` or `tagv`.
+        kind: the kind of the names: `metrics`, `tagk` or `tagv`.
         width: the length of an id in bytes.
-        random: whether new ids are random numbers, and not taken from the counter.
+        random: whether new ids are random numbers instead of numbers from the counter.
         name: the table and the kind.
         ids: codec of the ids.
     """

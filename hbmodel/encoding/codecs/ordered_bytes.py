@@ -39,10 +39,10 @@ OPPOSITE = ZERO + ZERO
 MOST_DIGITS = 31
 MOST_PAIRS = 16
 HIGHEST = 351
-"""The largest exponent of 100 that every version of HBase writes."""
+"""The largest base-100 exponent that every version of HBase writes."""
 
 LOWEST = 2 - (1 << 31)
-"""The smallest exponent of 10 of the last pair of digits: Java computes the scale in 32 bits."""
+"""The smallest base-10 exponent of the last pair of digits; the limit is that Java computes the scale in 32 bits."""
 
 
 def _check_null(data: bytes, start: int) -> None:
@@ -111,8 +111,8 @@ class OrderedFloatCodec(_Ordered, FloatsOfJava):
     """`OrderedBytes.encodeFloat32` and `encodeFloat64`, the types `OrderedFloat32` and `OrderedFloat64`: the header (30
     or 31) and IEEE 754, big-endian, with the sign bit flipped if positive and all bits flipped if negative.
 
-    -0.0 is stored as 0.0. NaN is refused, and so is a -0.0 that Java stored: equal numbers have equal bytes in keys.
-    `Float64(nan=True)` and `Float32(nan=True)` read and write both NaN and -0.0, in columns only.
+    -0.0 is stored as 0.0. NaN is refused, and so is a -0.0 that Java stored, because equal numbers must have equal
+    bytes in keys. `Float64(nan=True)` and `Float32(nan=True)` read and write both NaN and -0.0, in columns only.
     """
 
     width: int = field(
@@ -123,7 +123,7 @@ class OrderedFloatCodec(_Ordered, FloatsOfJava):
     )
 
     def __call__(self, *, nan: bool) -> OrderedFloatCodec:
-        """The same codec with or without NaN and -0.0."""
+        """Returns the same codec with or without NaN and -0.0."""
         return OrderedFloatCodec(self.bits, nan)
 
     def _stored(self, word: int) -> bytes:
@@ -314,7 +314,9 @@ def _varint(number: int) -> bytes:
 
 
 def _varint_at(data: bytes) -> tuple[int, int]:
-    """The number at the beginning, and its length. The caller must check that no other form of the number was used."""
+    """Returns the number at the beginning of the bytes, and the length of its encoding. The caller must check that the
+    number was encoded as `_varint` does it.
+    """
     first = data[0] if data else 255
     if first <= 240:
         return first, 1
@@ -336,15 +338,15 @@ def _no_number() -> DecodingError:
 
 @frozen
 class OrderedNumericCodec(_SelfEnding[Decimal]):
-    """`OrderedBytes.encodeNumeric`, the type `OrderedNumeric`: a header (08 to 22) with the sign and the exponent of
-    100, more bytes of a large or small exponent, and the digits in pairs.
+    """`OrderedBytes.encodeNumeric`, the type `OrderedNumeric`: a header (08 to 22) with the sign and the base-100
+    exponent, further bytes if the exponent is large or small, and the digits in pairs.
 
-    A pair is written as twice its number, plus one if another follows. For a negative number, all bytes after the
+    A pair is written as twice its number, plus one if another pair follows. For a negative number, all bytes after the
     header are complemented. Java writes a `long` or `double` like the `BigDecimal` of the same value.
 
-    Up to 31 digits, and less than 10 to the 702; Java rounds other numbers, or writes wrong bytes for them, so they are
-    refused. Numerically equal values have the same bytes and come back normalised: `Decimal("1.50")` as
-    `Decimal("1.5")`. NaN and infinity, which Java writes for a `double`, are refused.
+    Numbers have up to 31 digits and are less than 10 to the 702. Java rounds other numbers, or writes wrong bytes for
+    them, so they are refused. Numerically equal values have the same bytes and come back normalised: `Decimal("1.50")`
+    as `Decimal("1.5")`. NaN and infinity, which Java writes for a `double`, are refused.
     """
 
     python_type = Decimal

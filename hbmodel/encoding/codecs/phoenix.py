@@ -83,7 +83,7 @@ class PhoenixFloatCodec(FloatsOfJava):
     width: int = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.bits // 8, takes_self=True))
 
     def __call__(self, *, nan: bool) -> PhoenixFloatCodec:
-        """The same codec with or without NaN and -0.0."""
+        """Returns the same codec with or without NaN and -0.0."""
         return PhoenixFloatCodec(self.bits, nan)
 
     def _stored(self, word: int) -> bytes:
@@ -104,11 +104,11 @@ class PhoenixFloatCodec(FloatsOfJava):
 
 @frozen
 class PhoenixDecimalCodec(Codec[Decimal]):
-    """Phoenix's `DECIMAL`: a byte for the sign and the exponent of 100, and the digits in pairs.
+    """Phoenix's `DECIMAL`: a byte for the sign and the base-100 exponent, and the digits in pairs.
 
-    Up to 38 digits, and up to 10 to the 126; Phoenix rounds other numbers, or loses their order, so they are refused.
-    Numerically equal values have the same bytes and come back normalised: `Decimal("1.50")` as `Decimal("1.5")`. In a
-    key, 00 is appended if another field follows.
+    Numbers have up to 38 digits and go up to 10 to the 126. Phoenix rounds other numbers, or loses their order, so they
+    are refused. Numerically equal values have the same bytes and come back normalised: `Decimal("1.50")` as
+    `Decimal("1.5")`. In a key, 00 is appended if another field follows.
     """
 
     python_type = Decimal

@@ -32,8 +32,8 @@ PATH = re.compile(r" - at `(?P<path>\$[^`]*)`$")
 
 
 def _misfit(error: Exception) -> dict[str, str]:
-    """The part of msgspec's message that names types and declared fields and their place. The rest of the message is
-    left out, because it may contain values.
+    """Returns the parts of msgspec's message that name types, declared fields and the places of these fields. The rest
+    of the message is left out, because it may contain values.
     """
     message = str(error)
     said = [
@@ -157,7 +157,7 @@ def Json(declared: type[V], /) -> Codec[V]: ...
 @overload
 def Json(declared: Any, /) -> Codec[Any]: ...
 def Json(declared: Any, /) -> Codec[Any]:
-    """A column codec that stores values of a type as JSON (any type that msgspec supports); not for keys.
+    """Returns a column codec that stores values of a type as JSON (any type that msgspec supports); not for keys.
 
     Raises:
         DeclarationError: msgspec does not support the type.
@@ -170,7 +170,8 @@ def MsgPack(declared: type[V], /) -> Codec[V]: ...
 @overload
 def MsgPack(declared: Any, /) -> Codec[Any]: ...
 def MsgPack(declared: Any, /) -> Codec[Any]:
-    """A column codec that stores values of a type as MessagePack (any type that msgspec supports); not for keys.
+    """Returns a column codec that stores values of a type as MessagePack (any type that msgspec supports); not for
+    keys.
 
     Raises:
         DeclarationError: msgspec does not support the type.

@@ -32,7 +32,7 @@ def escape(data: bytes) -> bytes:
 
 
 def terminated(data: bytes) -> bytes:
-    """The escaped data with the terminator."""
+    """Returns the escaped data with the terminator."""
     return (escape(data) if b"\x00" in data else data) + TERMINATOR
 
 
@@ -52,7 +52,7 @@ def unescape_part(data: bytes, start: int) -> tuple[bytes, int]:
 
 
 def to_utf8(value: str) -> bytes:
-    """The UTF-8 bytes of a str. A lone surrogate is an error."""
+    """Returns the UTF-8 bytes of a str. A lone surrogate is an error."""
     if not isinstance(value, str):
         raise wrong_type(str, value)
     try:
@@ -147,7 +147,7 @@ class TextCodec(_Terminated[str]):
     python_type = str
 
     def __call__(self, width: int) -> FixedText:
-        """Text of a fixed width in bytes (of UTF-8, not characters)."""
+        """Text of a fixed width, counted in bytes of UTF-8 and not in characters."""
         return FixedText(width)
 
     def encode(self, value: str) -> bytes:
@@ -196,7 +196,7 @@ class BytesCodec(_Terminated[bytes]):
 
 @frozen
 class FixedText(FixedWidth[str]):
-    """Text as UTF-8, padded with 00 to `width` bytes. Longer text, and text that ends in 00, is refused."""
+    """Text as UTF-8, padded with 00 to `width` bytes. Text that is longer or ends in 00 is refused."""
 
     width: int = field(converter=declared_width)
 

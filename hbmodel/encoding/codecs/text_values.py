@@ -13,8 +13,8 @@ from hbmodel.encoding.codecs.ieee import exact_float
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 MOST_ZEROS = 10_000
-"""The maximum exponent of a decimal number that is written without an exponent, and the maximum number of digits after
-its point.
+"""The maximum exponent of a decimal number that is written as text without an exponent, and the maximum number of
+digits after its decimal point.
 """
 
 _OTHER_FORM = "Stored text of a number does not have the form that Python writes for a float: declare the column as"
@@ -22,10 +22,10 @@ _OTHER_FORM = "Stored text of a number does not have the form that Python writes
 
 @frozen
 class FloatTextCodec(Codec[float]):
-    """A float as the text that Python's `str()` gives, such as `0.5` or `1e+16`, for columns.
+    """A float as the text that Python's `str()` returns, such as `0.5` or `1e+16`, for columns.
 
-    The text of other forms, such as `1.50`, `1` or `1E5`, cannot be written again as it is, so it is refused.
-    `DecimalValue` reads those without an exponent.
+    Text in other forms, such as `1.50`, `1` or `1E5`, is refused, because it could not be written back unchanged.
+    `DecimalValue` reads the forms without an exponent.
     """
 
     python_type = float

@@ -57,11 +57,11 @@ class TimeFormat:
         return min(UNITS.get(directive, UNITS["%d"]) for directive in self.directives)
 
     def write(self, value: datetime | date) -> bytes:
-        """The text of a date, or of a time in UTC."""
+        """Returns the text of a date, or of a time in UTC."""
         return self.template % tuple(_NUMBERS[directive](value) for directive in self.directives)
 
     def read(self, data: bytes) -> dict[str, int]:
-        """The numbers in a text, by their directives."""
+        """Returns the numbers in a text, by their directives."""
         if len(data) != self.width:
             raise wrong_width(self.width, len(data))
         match = self.pattern.fullmatch(data)

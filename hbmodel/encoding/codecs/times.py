@@ -23,7 +23,7 @@ EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
 def microseconds(duration: timedelta) -> int:
-    """A duration in microseconds, exactly."""
+    """Converts a duration to microseconds, exactly."""
     return (duration.days * 86_400 + duration.seconds) * 1_000_000 + duration.microseconds
 
 
@@ -35,8 +35,8 @@ EXACT = (1 << 32) * 1_000_000
 
 
 def _plain(value: Any, round: bool) -> datetime:
-    # Objects of subclasses may contain more than a datetime can (in pandas: nanoseconds, or no time at all), or
-    # calculate differently.
+    # Objects of subclasses may contain what a datetime cannot (in pandas: nanoseconds, or no time at all), or calculate
+    # differently.
     if not isinstance(value, datetime) or not isinstance(value.year, int):
         raise wrong_type(datetime, value)
     if getattr(value, "nanosecond", 0) and not round:
@@ -61,7 +61,7 @@ def _plain(value: Any, round: bool) -> datetime:
 
 
 def since_epoch(value: datetime, round: bool = False) -> int:
-    """The number of microseconds from 1970 to an aware datetime.
+    """Returns the number of microseconds from 1970 to an aware datetime.
 
     Args:
         round: whether nanoseconds are cut off.
@@ -83,7 +83,7 @@ def since_epoch(value: datetime, round: bool = False) -> int:
 
 
 def from_epoch(instant: int) -> datetime:
-    """The datetime, in UTC, that is this many microseconds after 1970."""
+    """Returns the datetime, in UTC, that is this many microseconds after 1970."""
     if 0 <= instant < EXACT:
         return datetime.fromtimestamp(instant / 1_000_000, UTC)
     try:
@@ -234,7 +234,7 @@ class DurationCodec(FixedWidth[timedelta]):
     width = 8
 
     def __call__(self, *, round: bool) -> DurationCodec:
-        """The same codec with or without rounding."""
+        """Returns the same codec with or without rounding."""
         return DurationCodec(round=round)
 
     def encode(self, value: timedelta) -> bytes:

@@ -31,7 +31,7 @@ def _fixed(codec: Any) -> Any:
 
 @frozen
 class Reversed(FixedWidth[V]):
-    """The bytes of a fixed-width codec, last byte first, so that consecutive numbers are stored far apart.
+    """The bytes of a fixed-width codec in reverse order, so that consecutive numbers are stored far apart.
 
     Args:
         codec: the codec to reverse, e.g. `UInt64`.
@@ -74,7 +74,7 @@ class Reversed(FixedWidth[V]):
 
 @frozen
 class ReversedDigits(FixedWidth[int]):
-    """A non-negative number as decimal text of `width` digits, last digit first: 42 as `24000000`."""
+    """A non-negative number as decimal text of `width` digits in reverse order: 42 as `24000000`."""
 
     width: int = field(converter=declared_width)
 
@@ -96,7 +96,7 @@ class ReversedDigits(FixedWidth[int]):
 
 
 def digest_function(algorithm: str) -> Callable[[bytes], Any]:
-    """The constructor of a digest of fixed length.
+    """Returns the constructor of a digest of fixed length.
 
     Raises:
         DeclarationError: `hashlib` has no digest of fixed length with that name.
@@ -123,7 +123,7 @@ class DigestPrefixed(Codec[V]):
     Args:
         codec: the codec of the value.
         length: how many bytes (or hex digits) of the digest are stored.
-        algorithm: a name that `hashlib` knows.
+        algorithm: the name of a digest in `hashlib`.
         hex: whether the digest is written as lower-case hex digits.
     """
 

@@ -1,5 +1,5 @@
-"""Computed fields, whose values a function computes from other fields: predicates and indexes use them, and rows do not
-store them.
+"""Computed fields: a function computes their values from other fields, so rows do not store them, but predicates and
+indexes can use them.
 """
 
 from __future__ import annotations
@@ -134,16 +134,16 @@ class ComputedSpec:
 
 
 def _returned(function: Callable[..., Any]) -> Any:
-    """The annotated return type of a function, or None."""
+    """Returns the annotated return type of a function, or None."""
     try:
         return typing.get_type_hints(function, include_extras=True).get("return")
-    except Exception:  # a name that only type checkers know, or a function that is not written in Python
+    except Exception:  # a name that exists only for type checkers, or a function that is not written in Python
         return None
 
 
 class Computed(Generic[T]):
-    """A computed field: on the class a typed expression, on an instance the result of the function for the current
-    values of the instance.
+    """A computed field. On the class it is a typed expression; on an instance it is the result of the function for the
+    current values of the instance.
     """
 
     def __init__(self, expression: FieldExpression[T]) -> None:
@@ -180,8 +180,8 @@ def computed(
         function: called with the values of `of`, by position; it must always return the same result for the same
             values.
         of: names of key fields and ordinary columns.
-        version: a number to be increased when the function changes and returns different values than before. Programs
-            with the older function then refuse the indexes over the field, and the indexes must be rebuilt.
+        version: a number that must be increased when the function changes and returns different values than before.
+            Programs with the older function then refuse the indexes over the field, and the indexes must be rebuilt.
         codec: how values become bytes; by default the codec for the function's return annotation.
         nullable: whether the function may return None. This is needed only if the return annotation does not say so.
     """

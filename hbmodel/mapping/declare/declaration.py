@@ -151,7 +151,7 @@ def build_schema(
 
 
 def _witness(model: str, fields: Sequence[Field], options: ModelOptions) -> bytes:
-    """The column whose cell shows that a row of an external table is an object."""
+    """Returns the column whose cell shows that a row of an external table is an object."""
     known = {f.name: f.column for f in fields if f.required and not f.is_key}
     column = known.get(options.witness or "")
     if column is None:
@@ -273,7 +273,7 @@ def _check_version(model: str, fields: Sequence[Field], options: ModelOptions) -
 def _families(
     model: str, fields: Sequence[Field], maps: Sequence[MapField], indexed: bool, options: ModelOptions
 ) -> tuple[Family, ...]:
-    """The families of the columns with their options, sorted by name."""
+    """Returns the families of the columns with their options, sorted by name."""
     default = options.family if isinstance(options.family, Family) else Family(options.family.encode())
     declared = {family.name: family for family in (default, *options.families)}
     used = sorted(
@@ -302,7 +302,7 @@ def _families(
 
 
 def _check_spec(model: str, field: Field) -> None:
-    """Checks that the registry can keep a codec's description of its bytes."""
+    """Checks that the registry can store a codec's description of its bytes."""
     spec = field.codec.spec
     try:
         kept = isinstance(spec, dict) and isinstance(spec.get("codec"), str) and json.loads(json.dumps(spec)) == spec
@@ -320,7 +320,7 @@ def _check_spec(model: str, field: Field) -> None:
 
 
 def _takes_no_arguments(function: Callable[..., Any]) -> bool:
-    """Whether a function can be called without arguments. Builtins that do not say what they take count as such."""
+    """Whether a function can be called without arguments. True for builtins without a signature."""
     if not callable(function):
         return False
     try:
@@ -486,7 +486,7 @@ def _build_index(
 
 
 def _by_places(spec: IndexSpec, parts: Sequence[IndexPart]) -> Salt | None:
-    """The salt of an index, with its fields named as in the key of an entry."""
+    """Returns the salt of an index, with its fields named as in the key of an entry."""
     salt = spec.salt
     places = {declared.name: part.operand.name for declared, part in zip(spec.parts, parts, strict=True)}
     by = () if salt is None else tuple(places.get(name, name) for name in salt.by)

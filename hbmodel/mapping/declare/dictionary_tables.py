@@ -28,7 +28,7 @@ class Counter:
 
 @cache
 def sequence_model(table: str) -> type[Any]:
-    """The model of a table of counters."""
+    """Returns the model of a table of counters."""
 
     @model(table=table, family="d")
     class Sequenced:
@@ -41,7 +41,7 @@ def sequence_model(table: str) -> type[Any]:
 
 
 def counter_of(table: str, name: str) -> Counter:
-    """The counter of a sequence."""
+    """Returns the counter of a sequence."""
     return Counter(table, name.encode(), schema_of(sequence_model(table)).by_name["last"].column)
 
 
@@ -80,7 +80,7 @@ class DictionaryTables:
         return schema_of(self.by_id).by_name["name"].column
 
     def packed(self, number: int) -> bytes:
-        """The bytes of an id; raises `IdsExhausted` for one that the codec cannot store."""
+        """Returns the bytes of an id. Raises `IdsExhausted` if the codec cannot store the id."""
         try:
             return self.ids.encode(number)
         except ValueError:
@@ -93,7 +93,7 @@ class DictionaryTables:
 
 @cache
 def tables_of(dictionary: Dictionary) -> DictionaryTables:
-    """The tables of a dictionary."""
+    """Returns the tables of a dictionary."""
     name, ids = dictionary.name, dictionary.ids
 
     @model(table=f"{name}.ids", family="d")
@@ -127,7 +127,7 @@ def dictionary(name: str, ids: Codec[int]) -> Dictionary:
             new names over the table.
 
     Raises:
-        DeclarationError: the name is invalid, or the codec is not one of these.
+        DeclarationError: the name is invalid, or the codec does not store whole numbers of fixed width.
     """
     codec = Dictionary(name, ids)
     tables_of(codec)

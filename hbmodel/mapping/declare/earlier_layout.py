@@ -22,8 +22,8 @@ _NOT_STORED = frozenset({(bool, int), (datetime, date)})
 
 
 def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
-    """The schema of the table that a model replaces. With this schema, the rows of that table are decoded to objects of
-    the new model.
+    """Returns the schema of the table that a model replaces. With this schema, the rows of that table are decoded to
+    objects of the new model.
 
     Raises:
         DeclarationError: objects cannot be moved from one layout to the other; the error says why.
@@ -82,7 +82,7 @@ def earlier_layout(schema: TableSchema, earlier: TableSchema) -> TableSchema:
 
 
 def _types(codec: Codec[Any]) -> tuple[type, ...]:
-    """The types of a codec's values; `object` if classes cannot tell."""
+    """Returns the types of a codec's values, or only `object` if one of the types is not a class."""
     types = codec.python_type if isinstance(codec.python_type, tuple) else (codec.python_type,)
     return types if all(isinstance(each, type) for each in types) else (object,)
 
@@ -101,7 +101,7 @@ def _stores(new: type, earlier: type) -> bool:
 
 
 def _named(types: Collection[type], others: Collection[type]) -> str:
-    """The names of types, with their modules if another type has the same name."""
+    """Returns the names of types, with their modules if another type has the same name."""
     same = {each.__name__ for each in types} & {each.__name__ for each in others}
     return " or ".join(f"{each.__module__}.{each.__qualname__}" if same else each.__name__ for each in types)
 

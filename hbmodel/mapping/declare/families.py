@@ -41,7 +41,7 @@ def family(
     in_memory: bool | None = None,
     configuration: Mapping[str, str] | None = None,
 ) -> Family:
-    """A column family with options, for `@hb.model(family=...)` and `families=`.
+    """Declares a column family with options, for `@hb.model(family=...)` and `families=`.
 
     Options that are not given keep HBase's defaults when a table is created, and are not compared with a live table.
     The TTL is an exception: without one, cells do not expire.
@@ -88,7 +88,7 @@ def family(
 
 
 def family_name(family: Any, **details: Any) -> bytes:
-    """The bytes of a column family's name; raises `DeclarationError` for one that HBase does not accept."""
+    """Returns the bytes of a column family's name. Raises `DeclarationError` if HBase does not accept the name."""
     if not isinstance(family, str) or not _NAME.fullmatch(family) or family == _RESERVED:
         raise DeclarationError(
             "A column family's name must be printable text without spaces, colons and slashes, and must not start "
@@ -144,8 +144,8 @@ def _whole(number: Any, allowed: range) -> bool:
 
 
 def with_versions(model: str, family: Family, fields: Sequence[Field], *, immutable: bool, external: bool) -> Family:
-    """The declared family, with the number of cell versions that its columns need. The argument `immutable` says that
-    rows never change.
+    """Returns the declared family, with the number of cell versions that its columns need. The argument `immutable`
+    says that rows never change.
 
     Raises:
         DeclarationError: a column cannot keep the versions that it declares; the error names the field.

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class _Attribute(Generic[T]):
-    """A field: on the class a typed expression, on an instance the plain value.
+    """A field. On the class it is a typed expression; on an instance it is the plain value.
 
     This is a non-data descriptor: the dictionary of an instance shadows it, so that reading a field costs no more than
     a normal attribute access.
@@ -43,7 +43,7 @@ class _Attribute(Generic[T]):
         raise AttributeError(f"{owner.__name__} object has no value for {self._expression.of.name!r}")
 
     if TYPE_CHECKING:
-        # This tells type checkers that the constructor and assignments take plain values. At run time `__set__` must
+        # This tells type checkers that the constructor and assignments accept plain values. At run time `__set__` must
         # not exist, or the class would be a data descriptor and slow down every access.
         def __set__(self, instance: object, value: T) -> None: ...
 
@@ -146,7 +146,7 @@ def key(
 
 # The first overload is for calls without a codec. So calls of the other overloads, in which the alias may be left out,
 # always have a codec. The last overload is for a field that may be None and whose codec has values that are never None;
-# type checkers that infer from the annotation choose it.
+# type checkers choose it if they infer the type from the annotation.
 @overload
 def column(
     alias: str | bytes | None = None,
@@ -276,10 +276,10 @@ def counter(
 ) -> Column[int]:
     """Declares a counter: a Java long of 8 bytes that `Session.increment` changes atomically on the server.
 
-    A counter is 0 until it is incremented. The constructor and `add` do not take a value for it, and an index can
-    neither contain nor cover it.
+    A counter is 0 until it is incremented. The constructor and `add` do not accept a value for a counter, and an index
+    can neither contain nor cover one.
     """
-    del init  # tells type checkers that the constructor does not take the field
+    del init  # tells type checkers that the constructor does not accept the field
     return typing.cast("Column[int]", FieldSpec("counter", JavaLong, alias, family, 0))
 
 
@@ -287,11 +287,11 @@ def version(*, init: Literal[False] = False) -> Column[int]:
     """Declares the version of a model. Every write of a row checks the version and increments it (optimistic
     concurrency).
 
-    The version is 0 (unknown) in an object that was created and not read. The constructor does not take it, and `==`
-    ignores it. `attrs.evolve` keeps it. Versioned models need a store with check-and-mutate: the embedded store, or
-    HBase through its Thrift2 gateway.
+    The version is 0 (unknown) in an object that was created and not read. The constructor does not accept a version.
+    `==` ignores the version, and `attrs.evolve` keeps it. Versioned models need a store with check-and-mutate: the
+    embedded store, or HBase through its Thrift2 gateway.
     """
-    del init  # tells type checkers that the constructor does not take the field
+    del init  # tells type checkers that the constructor does not accept the field
     return typing.cast("Column[int]", FieldSpec("version", VersionCodec(), default=UNKNOWN))
 
 
@@ -341,7 +341,8 @@ def index(
 
 
 def each(name: str, *, desc: bool = False) -> DeclaredPart:
-    """A part of an index that contains the elements of a collection field: each distinct element has its own entry.
+    """Declares a part of an index that contains the elements of a collection field: each distinct element has its own
+    entry.
 
     Queries use such an index for the condition `Model.tags.contains("x")`. Rows whose collection is empty or None have
     no entries.
@@ -350,10 +351,10 @@ def each(name: str, *, desc: bool = False) -> DeclaredPart:
 
 
 def asc(name: str) -> IndexField:
-    """An index field that sorts ascending, even if the field sorts descending in the row key."""
+    """Declares an index field that sorts ascending, even if the field sorts descending in the row key."""
     return IndexField(name, False)
 
 
 def desc(name: str) -> IndexField:
-    """An index field that sorts descending, even if the field sorts ascending in the row key."""
+    """Declares an index field that sorts descending, even if the field sorts ascending in the row key."""
     return IndexField(name, True)

@@ -18,7 +18,7 @@ def in_key_order(cls: type[Any], specs: Mapping[str, S], order: Sequence[str] | 
     key.
 
     Args:
-        specs: the declarations of the class and its bases, the declarations of the last base in `__mro__` first.
+        specs: the declarations of the class and its bases, beginning with those of the last base in `__mro__`.
         order: names of all key fields in the order that the model declares, or None if it declares no order.
 
     Raises:
@@ -51,6 +51,6 @@ def _warn(cls: type[Any], keys: Sequence[str]) -> None:
 
 
 def source_of(cls: type[Any], name: str) -> type[Any] | None:
-    """The base from which a model inherits a field; None if the model declares it itself."""
+    """Returns the base from which a model inherits a field, or None if the model declares it itself."""
     defining = next((base for base in cls.__mro__ if name in inspect.get_annotations(base)), cls)
     return None if defining is cls else defining

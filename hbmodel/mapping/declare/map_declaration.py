@@ -204,7 +204,7 @@ def _codec(codec: object, hint: Any, role: str, mistake: Callable[..., Declarati
 
 
 def map_of(schema: TableSchema, expression: object) -> MapField:
-    """The map column that was given as an attribute of the model class.
+    """Returns the map column that was given as an attribute of the model class.
 
     Raises:
         QueryError: the argument is not a map column.

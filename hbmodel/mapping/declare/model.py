@@ -69,7 +69,8 @@ def model(
 
     Args:
         table: name of the primary table, `namespace:name` or `name`; the table of an index is `<table>.<index>`.
-        family: column family of every column that names no other: its name, or `hb.family(...)` with options.
+        family: column family of every column that does not name another family: a name, or `hb.family(...)` with
+            options.
         families: `hb.family(...)` for each further family that columns name and that has options. All families of a
             model with indexes have the same TTL, which the index tables get too.
         salt: spreads rows over buckets.
@@ -79,7 +80,7 @@ def model(
             indexes only if it is immutable; rows of other programs are added to an index when it is built or repaired.
         blind_puts: whether `add` and `bulk_add` put objects without reading their rows. Without an index or version, a
             put does not notice a cell whose timestamp is ahead of the server's clock. With False, each commit first
-            reads the rows of its puts in one call. If it finds such cells, it waits, or raises `ClockError`.
+            reads the rows of its puts in one call. If the commit finds such cells, it waits, or raises `ClockError`.
         exists: the cell that marks a row as existing, see `flag`. In an external table, every row with a cell in the
             model's families counts as a row of the model, unless a flag or the field of a required column is given
             here. Then only rows with this cell are rows of the model, and reads do not have to ask for whole families.
@@ -88,10 +89,10 @@ def model(
         kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one
             family, such as an owner and their pets. It cannot be added later. In an external table it may be longer,
             such as `b"tag:"`.
-        frozen: assignments to objects raise `FrozenObject`, since no commit would write them, and objects can be
+        frozen: assignments to objects raise `FrozenObject`, since no commit would write them. Frozen objects can be
             hashed. With False, an assignment only changes the object in memory: the session does not notice it. Type
-            checkers report assignments only if `frozen=True` is written out. This is not their default, because mypy
-            would then treat the fields that a model inherits from a mixin as plain values.
+            checkers report assignments only if `frozen=True` is written out. `frozen=True` is not the default for type
+            checkers, because mypy would then treat the fields that a model inherits from a mixin as plain values.
         replaces: a model with a different key or salt, whose objects are moved from its table into the table of this
             model; see `hb.migration.migrate`.
         key_order: names of all key fields in the order of the row key, if it differs from the order of declaration. By
@@ -177,8 +178,8 @@ def mixin(cls: Any = None, /, *, frozen: bool = False) -> Any:
 
 
 def _declared(cls: type[Any]) -> Mapping[str, Declared]:
-    """The declarations of a class and its undecorated bases. The declarations of the bases come first. Within each
-    class they keep their order.
+    """Returns the declarations of a class and its undecorated bases. The declarations of the bases come first. Within
+    each class they keep their order.
     """
     declarations: dict[str, Declared] = {}
     for base in reversed(cls.__mro__):
@@ -269,13 +270,15 @@ def _check_name(name: str, mistake: Callable[..., DeclarationError]) -> None:
 
 
 def _shown(hint: Any) -> str:
-    """An annotation as text, with the public names that programs use for the types of this library."""
+    """Returns an annotation as text, with the public names that programs use for the types of this library."""
     text = hint.__qualname__ if isinstance(hint, type) and not typing.get_args(hint) else repr(hint)
     return re.sub(r"\bhbmodel\.[a-z_.]+\.(?=[A-Z])", "hb.", text)
 
 
 def _as_column(name: str, hint: Any, default: Any) -> str:
-    """How an attribute that is only annotated could be declared. Its value, if it has one, becomes the default."""
+    """Returns a possible declaration of an attribute that is only annotated. Its value, if it has one, becomes the
+    default.
+    """
     origin = typing.get_origin(hint)
     if origin in {Key, Map}:
         return f"{name}: {_shown(hint)} = hb.{'key' if origin is Key else 'map_column'}()"
@@ -285,7 +288,7 @@ def _as_column(name: str, hint: Any, default: Any) -> str:
 
 
 def _default(spec: FieldSpec, mistake: Callable[..., DeclarationError]) -> Any:
-    """The default of a column, or the factory that makes it."""
+    """Returns the default of a column, or the factory that makes it."""
     if spec.factory is None:
         return spec.default
     if spec.default is not REQUIRED:
@@ -403,7 +406,7 @@ programs must not pass it by the name of the field.
 
 
 def _attribute(field: Field) -> Any:
-    """The attrs field."""
+    """Makes the attrs field for a field of the model."""
     if field.kind == "version":
         return attrs.field(
             default=field.default, kw_only=True, alias=VERSION_ARGUMENT.format(name=field.name), eq=False
@@ -447,8 +450,8 @@ def _attrs_class(cls: C, fields: Sequence[Field], maps: Sequence[MapField], froz
 
 
 def _refusals(model: type[Any]) -> tuple[Callable[[object, str, object], None], Callable[[object, str], None]]:
-    """The methods `__setattr__` and `__delattr__` of a frozen model. Classes that extend it without a decorator may
-    have further attributes.
+    """Returns the methods `__setattr__` and `__delattr__` of a frozen model. Classes that extend it without a decorator
+    may have further attributes.
     """
 
     def refuse_assignment(obj: object, name: str, value: object) -> None:

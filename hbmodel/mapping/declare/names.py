@@ -17,7 +17,7 @@ _SYSTEM = re.compile(rb"_[lrstuv]?|_p.*", re.DOTALL)
 def as_qualifier(
     model: str, alias: Any, *, family: bytes = b"", empty: bool = False, external: bool = False, **details: Any
 ) -> bytes:
-    """The bytes of a column alias. Raises `DeclarationError` if the alias is invalid.
+    """Returns the bytes of a column alias. Raises `DeclarationError` if the alias is invalid.
 
     Args:
         model: name of the model, for errors.

@@ -1,4 +1,4 @@
-"""Models with the declarations of another model and a different table, whose name is known at run time only."""
+"""Models with the declarations of another model and a different table, whose name is known only at run time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAKING = Lock()
 
 
 def with_table(model: type[C], table: str) -> type[C]:
-    """A model with the same fields, indexes and options, whose objects are in another table.
+    """Returns a model with the same fields, indexes and options, whose objects are in another table.
 
     Use it if programs learn the names of tables at run time, such as one table for each crawl or each customer. Declare
     the model once, for any of the tables. The result is a subclass of the model with the same name, so type checkers
@@ -35,7 +35,7 @@ def with_table(model: type[C], table: str) -> type[C]:
 
     Raises:
         DeclarationError: the class is not a model; the name is not a valid table name; or the model replaces another
-            one, whose table can be moved into only one table.
+            model, whose rows can be moved into only one table.
     """
     schema = schema_of(model)
     if schema.declared is not None:

@@ -34,14 +34,14 @@ class StoredNames:
 
     @classmethod
     def of(cls, fields: Mapping[str, Field], layout: KeyLayout) -> StoredNames:
-        """The fields of a model, including computed ones, each renamed to its place."""
+        """Returns the fields of a model, including computed ones, each renamed to its place."""
         keys = [f.name for f in layout.fields]
         names = {f.name: _place(f, keys) for f in fields.values()}
         placed = {names[f.name]: _called(f, names) for f in fields.values()}
         return cls(names, placed, KeyLayout(tuple(attrs.evolve(f, name=names[f.name]) for f in layout.fields)))
 
     def spec(self, spec: Spec) -> Spec:
-        """The declaration of an index, with the name of each field replaced by the field's place."""
+        """Returns the declaration of an index, with the name of each field replaced by the field's place."""
         declared: Any = spec
         names, where, salt = self.names, declared.where, declared.salt
         elements = {f"{name}[]": f"{place}[]" for name, place in names.items()}

@@ -38,7 +38,7 @@ class UidTables(DictionaryTables):
 
 @cache
 def uid_tables_of(dictionary: UidDictionary) -> UidTables:
-    """The families of a kind of ids, as tables."""
+    """Returns the families of a kind of ids, as tables."""
     table, kind, ids = dictionary.table, dictionary.kind, dictionary.ids
 
     @model(table=table, family=IDS, external=True)
@@ -59,22 +59,22 @@ def uid_tables_of(dictionary: UidDictionary) -> UidTables:
 
 
 def all_tables_of(dictionary: Dictionary) -> DictionaryTables:
-    """The tables of a dictionary of hbmodel or of OpenTSDB."""
+    """Returns the tables of a dictionary of hbmodel or of OpenTSDB."""
     return uid_tables_of(dictionary) if isinstance(dictionary, UidDictionary) else tables_of(dictionary)
 
 
 def opentsdb_uids(kind: str, *, width: int = 3, table: str = "tsdb-uid", random: bool = False) -> UidDictionary:
     """Declares the ids that OpenTSDB keeps in its table `tsdb-uid`, for use as the codec of a field.
 
-    Names that OpenTSDB has assigned are read, and new names get their ids as OpenTSDB's `UniqueId` assigns them: an
-    increment of its counter, a check-and-put of the name under the id, and one of the id under the name. So OpenTSDB
-    and hbmodel can both assign ids at the same time. The table belongs to OpenTSDB: `create_tables` checks it, and
-    neither creates nor registers it.
+    Names that OpenTSDB has assigned are read. New names get their ids in the same way as in OpenTSDB's `UniqueId`: by
+    an increment of the counter, a check-and-put of the name under the id, and a check-and-put of the id under the name.
+    So OpenTSDB and hbmodel can both assign ids at the same time. The table belongs to OpenTSDB: `create_tables` checks
+    it, and neither creates nor registers it.
 
     Names are ISO-8859-1. OpenTSDB's own interface accepts letters, digits and `-_./` only.
 
     Args:
-        kind: what the ids stand for: `metrics`, `tagk` (tag names) or `tagv` (tag values).
+        kind: the kind of the names: `metrics`, `tagk` (tag names) or `tagv` (tag values).
         width: the length of an id in bytes, big-endian, from 1 to 8: `tsd.storage.uid.width.metric`, `.tagk` or
             `.tagv` in OpenTSDB's configuration.
         table: the name of OpenTSDB's table of ids, `tsd.storage.hbase.uid_table`.

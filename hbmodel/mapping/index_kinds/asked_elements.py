@@ -11,13 +11,15 @@ from hbmodel.encoding.codecs import Codec, EnumOf
 from hbmodel.encoding.codecs.library import SCALARS
 
 _PLAIN = {type(SCALARS[kind]): kind for kind in (bytes, date, float, int, str, timedelta, UUID)}
-"""Classes of codecs, each with the type of its values: two such values with the same bytes are equal and have the same
+"""Codec classes, each with the type of its values. Two of these values with the same bytes are equal and have the same
 hash. Times are not included, because Python may call times of two zones different even if they are the same instant.
 """
 
 
 def _plain(codec: Codec[Any]) -> type | None:
-    """The type of the codec's values if they can be looked up by themselves, without encoding them; otherwise None."""
+    """Returns the type of the codec's values if they can be looked up by themselves, without encoding them;
+    otherwise None.
+    """
     if isinstance(codec, EnumOf):
         return codec.python_type if type(codec.codec) in _PLAIN else None
     return _PLAIN.get(type(codec))
@@ -26,8 +28,8 @@ def _plain(codec: Codec[Any]) -> type | None:
 def elements_asked_for(
     codec: Codec[Any], asked: Sequence[Any], pack: Callable[[Any], bytes]
 ) -> Callable[[Iterable[Any]], Sequence[Any]] | None:
-    """A function that takes the elements of a collection, and returns those that equal a value of the query or have the
-    same bytes as such a value. None if this cannot be decided.
+    """Returns a function that selects, from the elements of a collection, those that equal a value of the query or have
+    the same bytes as such a value. Returns None if this cannot be decided.
 
     A value of a plain type is looked up by its hash, and any other value is encoded first.
 
@@ -46,7 +48,7 @@ def elements_asked_for(
     def has_bytes(element: Any) -> bool:
         try:
             return element in known or pack(element) in packed
-        except Exception:  # this error is raised when the entries of the row are made
+        except Exception:  # the same error is raised when the entries of the row are made
             return True
 
     def chosen(elements: Iterable[Any]) -> Sequence[Any]:

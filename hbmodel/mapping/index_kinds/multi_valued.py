@@ -70,8 +70,8 @@ class EachPart(IndexPart):
         return [*conditions[:chosen], Condition(predicate, on_entry), *conditions[chosen + 1 :]]
 
     def _elements(self, predicate: Predicate) -> Sequence[Any]:
-        """A set of elements such that every row that satisfies the condition has at least one of them. The result is
-        empty if no such set is known, or if some element in the set has no entry.
+        """Returns a set of elements such that every row that satisfies the condition has at least one of them. The
+        result is empty if no such set is known, or if some element in the set has no entry.
         """
         if not isinstance(predicate, Contains) or predicate.field.name != self.of.name:
             return ()

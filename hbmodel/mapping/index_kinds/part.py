@@ -55,8 +55,8 @@ class IndexPart(ABC):
 
     @abstractmethod
     def values_of(self, values: Values) -> Sequence[Any]:
-        """The values of this part for a row. The row has one entry for each value, and no entries if there are no
-        values.
+        """Returns the values of this part for a row. The row has one entry for each value, and no entries if there are
+        no values.
 
         Args:
             values: the values of the row's fields, including `reads`.
@@ -73,14 +73,14 @@ class IndexPart(ABC):
         return True
 
     def on_entries(self, conditions: Sequence[Condition]) -> Sequence[Condition] | None:
-        """The conditions of a query, each as a condition on the values of this part. None if a row without entries may
-        satisfy the query.
+        """Returns the conditions of a query, each as a condition on the values of this part, or None if a row without
+        entries may satisfy the query.
         """
         return conditions
 
     def asked_for(self, asked: Sequence[Any], pack: Callable[[Any], bytes]) -> IndexPart:
-        """The same part, but with fewer values for each row. The part may leave out a value that a query does not ask
-        for, that is, a value that neither equals a value of the query nor has the same bytes as such a value.
+        """Returns the same part, but with fewer values for each row. The part may leave out a value that a query does
+        not ask for, that is, a value that neither equals a value of the query nor has the same bytes as such a value.
 
         Args:
             asked: the values that the query asks for.
@@ -90,8 +90,8 @@ class IndexPart(ABC):
 
     @abstractmethod
     def without_none(self) -> IndexPart:
-        """The variant of this part for an index that excludes None. If the part never has the value None, this is the
-        part itself.
+        """Returns the variant of this part for an index that excludes None. If the part never has the value None, this
+        is the part itself.
         """
 
     @property

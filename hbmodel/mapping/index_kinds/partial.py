@@ -14,11 +14,11 @@ from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, conjuncts
 
 Where = Callable[[Any], Predicate]
-"""A function that takes an object with the fields of the model as attributes, and returns a condition on rows."""
+"""A function that accepts an object with the fields of the model as attributes, and returns a condition on rows."""
 
 
 def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) -> tuple[Predicate, ...]:
-    """The conditions that must all hold.
+    """Returns the conditions that `where` declares, all of which must hold.
 
     Raises:
         DeclarationError: the function does not return a condition on fields of the model; or the condition is on a
@@ -50,7 +50,7 @@ def resolve_where(where: Where | None, fields: Mapping[str, Field], model: str) 
 
 
 def _compared_with_name(predicate: Predicate) -> Field | None:
-    """The first field whose value, the name of an id, is compared with a name."""
+    """Returns the first field with a dictionary as its codec that is compared with a name."""
     match predicate:
         case And(parts) | Or(parts) | Not(parts):
             return next(filter(None, map(_compared_with_name, parts)), None)
@@ -65,7 +65,7 @@ _EXAMPLE = 'where takes a function from the model to a predicate: where=lambda t
 
 
 def where_spec(conditions: Sequence[Predicate]) -> list[JSON]:
-    """The form of conditions in the registry. Conditions that are written in the same way have equal forms."""
+    """Returns the form of conditions in the registry. Conditions that are written in the same way have equal forms."""
     return sorted((_jsonable(condition.canonical()) for condition in conditions), key=repr)
 
 

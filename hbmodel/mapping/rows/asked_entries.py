@@ -16,8 +16,8 @@ from hbmodel.mapping.schema import TableSchema
 
 
 def entries_asked_for(schema: TableSchema, index: Index, asked: Mapping[str, Sequence[Any]]) -> Entries:
-    """A function like the result of `KeyMapper.entries_code`, except that it leaves out entries with values that the
-    query does not ask for.
+    """Returns a function like the result of `KeyMapper.entries_code`, except that it leaves out entries with values
+    that the query does not ask for.
 
     Args:
         schema: the schema of the model.

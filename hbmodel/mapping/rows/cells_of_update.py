@@ -11,8 +11,8 @@ from hbmodel.mapping.schema import TableSchema
 
 
 def cells_of_changes(schema: TableSchema, changes: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """The cells for new values, which are given by field name. The new value of a map column is a mapping of entries,
-    in which the value None removes an entry.
+    """Returns the cells for new values, which are given by field name. The new value of a map column is a mapping of
+    entries, in which the value None removes an entry.
     """
     cells: dict[bytes, bytes] = {}
     for name, value in changes.items():
@@ -26,7 +26,7 @@ def cells_of_changes(schema: TableSchema, changes: Mapping[str, Any]) -> dict[by
 
 
 def merged_changes(first: Mapping[str, Any], second: Mapping[str, Any], maps: Collection[str]) -> dict[str, Any]:
-    """The combined changes of two successive updates.
+    """Returns the combined changes of two successive updates.
 
     Args:
         first: new values by field name.

@@ -25,18 +25,22 @@ UNVERIFIED, VERIFIED = b"\x00", b"\x01"
 
 
 def unverified(version: bytes) -> bytes:
-    """The status of an entry that must be checked against its row. The argument is the version cell of the entry."""
+    """Returns the status of an entry that must be checked against its row. The argument is the version cell of the
+    entry.
+    """
     return UNVERIFIED + version[-NONCE_LENGTH:]
 
 
 def verified(version: bytes) -> bytes:
-    """The status of an entry that needs no check against its row. The argument is the version cell of the entry."""
+    """Returns the status of an entry that needs no check against its row. The argument is the version cell of the
+    entry.
+    """
     return VERIFIED + version[-NONCE_LENGTH:]
 
 
 def verification(schema: TableSchema, put: Put) -> Put:
-    """The mutation that verifies the entry that `put` has put. Its timestamp is exactly that of `put`, so that the mark
-    of a later write has a higher timestamp.
+    """Returns the mutation that verifies the entry that `put` has put. The mutation has exactly the timestamp of `put`,
+    so that the mark of a later write has a higher timestamp.
     """
     return Put(put.row, {schema.status_column: verified(put.cells[schema.version_column])}, put.timestamp)
 
@@ -47,7 +51,9 @@ def is_bare(schema: TableSchema, entry: Row) -> bool:
 
 
 def verified_test(schema: TableSchema) -> Callable[[Row], bool]:
-    """A function that tells whether an entry is verified: its status is 01 and has the nonce of its version cell."""
+    """Returns a function that tells whether an entry is verified: its status is 01 and has the nonce of its version
+    cell.
+    """
     status_column, version_column = schema.status_column, schema.version_column
 
     def is_verified(entry: Row) -> bool:
@@ -64,7 +70,7 @@ def is_verified(schema: TableSchema, entry: Row) -> bool:
 
 
 def fields_held(schema: TableSchema, index: Index) -> frozenset[str]:
-    """Names of the fields whose values an entry contains.
+    """Returns the names of the fields whose values an entry contains.
 
     The version is included only if every write that increments the version also puts the entry again. This has two
     conditions. The entry must contain all columns of all programs. And the model must not have a unique index, because
@@ -135,7 +141,9 @@ class EntryDecoder:
         )
 
     def values_slow(self, entry: Row) -> Values:
-        """The same as `values`, field by field: slower, but reports the cause of an error in an entry."""
+        """Does the same as `values`, but field by field, which is slower and reports the cause of an error in an
+        entry.
+        """
         index = self.index
         name: str | None = None
         column: bytes | None = None

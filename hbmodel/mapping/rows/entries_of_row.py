@@ -12,25 +12,25 @@ from hbmodel.mapping.predicates import And
 from hbmodel.mapping.schema import TableSchema
 
 Entries = Callable[[Mapping[str, Any], bytes], tuple[bytes, ...]]
-"""A function that takes the values of a row's fields and the row key. It returns the row keys of the row's entries in
+"""A function that accepts the values of a row's fields and the row key. It returns the row keys of the row's entries in
 one index, without duplicates.
 """
 
 
 def entry_families(schema: TableSchema, index: Index) -> tuple[bytes, ...]:
-    """The sorted families of an index table. These are the model's default family, which contains the version cell, and
-    the families of the covered columns.
+    """Returns the sorted families of an index table. These are the model's default family, which contains the version
+    cell, and the families of the covered columns.
     """
     return tuple(sorted({schema.family, *(schema.by_name[name].family for name in index.covers)}))
 
 
 def entries_function(index: Index, packed: Entries) -> Entries:
-    """The function that returns the entries of a row in an index.
+    """Returns the function that returns the entries of a row in an index.
 
     Args:
         index: an index of the model.
-        packed: a function that returns one entry. The values that it takes contain, besides the fields, one value for
-            each part of the index, by the name of the part's operand.
+        packed: a function that returns one entry. It is called with the values of the fields and, in addition, one
+            value for each part of the index, by the name of the part's operand.
     """
     if index.is_plain:
         return packed

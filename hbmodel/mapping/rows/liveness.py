@@ -12,16 +12,16 @@ from hbmodel.store.values import Row
 
 
 def existence(schema: TableSchema, indexed: bool, adopting: bool) -> Callable[[Row], bool]:
-    """A function that tells whether a row is an object. The arguments `indexed` and `adopting` have the same meaning as
-    in `RowDecoder`.
+    """Returns a function that tells whether a row is an object. The arguments `indexed` and `adopting` have the same
+    meaning as in `RowDecoder`.
 
     If rows need not have a liveness cell, and a row has no such cell, the other cells of the row show whether it is an
     object. A deleted row to which an update has written is then not an object, because it lacks every required column.
     In an indexed table a delete leaves empty cells, and an update may leave other cells. So if a row has a liveness
     cell, only that cell matters.
 
-    In an external table any cell makes a row an object, unless the model names the cell that does. So a row that lacks
-    a required column is not left out, but raises an error when it is decoded.
+    In an external table any cell makes a row an object, unless the model names the cell that shows this. So a row that
+    lacks a required column is not left out, but raises an error when it is decoded.
     """
     code = Code("def exists(row):")
     code.add("cells = row.columns")
@@ -43,7 +43,7 @@ def existence_code(code: Code, schema: TableSchema, indexed: bool, adopting: boo
 
 
 def _shown_by_others(code: Code, schema: TableSchema) -> str:
-    """The condition under which the cells of a row without a liveness cell show that it is an object."""
+    """Returns the condition under which the cells of a row without a liveness cell show that it is an object."""
     if schema.exists_column is not None:
         flag = code.variable()
         return (

@@ -39,7 +39,8 @@ class RowDecoder:
         indexed: whether rows are known to have system cells.
         names: the wanted fields; None means all of them.
         adopting: whether rows without system cells exist too. If `indexed` is true as well, the table has rows of both
-            kinds. If not, no row is known to have system cells, but another program may add them to rows at any time.
+            kinds. If `indexed` is false, no row is known to have system cells, but another program may add them to rows
+            at any time.
     """
 
     schema: TableSchema
@@ -51,7 +52,7 @@ class RowDecoder:
     def of(
         cls, schema: TableSchema, indexed: bool, names: frozenset[str] | None = None, adopting: bool = False
     ) -> RowDecoder:
-        """The decoder of a model for these fields, which is made once."""
+        """Returns the decoder of a model for these fields, which is made only once."""
         decoder: RowDecoder | None = schema.compiled.get((indexed, names, adopting))
         if decoder is None:
             decoder = schema.keep((indexed, names, adopting), cls(schema, indexed, names, adopting))
@@ -134,7 +135,7 @@ class RowDecoder:
 
     @property
     def values_slow(self) -> Callable[[Row], Values]:
-        """Like `values`, but field by field: slower, and reports the cause of an error in a row."""
+        """Does the same as `values`, but field by field, which is slower and reports the cause of an error in a row."""
         schema = self.schema
         key_names, unpack, start = schema.layout.names, schema.layout.unpack, schema.salt.width
         steps = tuple(
@@ -203,7 +204,7 @@ class KeyMapper:
     schema: TableSchema
 
     def complete(self, key: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The key fields in key order; raises `IncompleteKey` or `UnknownField`."""
+        """Returns the key fields in key order; raises `IncompleteKey` or `UnknownField`."""
         names = self.schema.layout.names
         unknown = sorted(set(key) - set(names), key=repr)
         if unknown:
@@ -216,7 +217,7 @@ class KeyMapper:
         return tuple(key[name] for name in names)
 
     def given(self, key: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
-        """The key fields in key order, from a mapping or from the values themselves."""
+        """Returns the key fields in key order, from a mapping or from the values themselves."""
         if isinstance(key, Mapping):
             return self.complete(key)
         if isinstance(key, str | bytes) or not isinstance(key, Sequence):
@@ -229,8 +230,8 @@ class KeyMapper:
 
     @classmethod
     def rows_code(cls, schema: TableSchema) -> Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]]:
-        """A function that takes a key in a form that the method `given` accepts, and returns the result of `rows` for
-        this key. The function is made once for each model.
+        """Returns a function that accepts a key in a form that the method `given` accepts, and returns the result of
+        `rows` for this key. The function is made once for each model.
         """
         function: Callable[[Mapping[str, Any] | Sequence[Any]], list[bytes]] | None = schema.compiled.get("rows")
         return schema.keep("rows", compile_rows(schema, cls(schema).plain_rows)) if function is None else function
@@ -240,15 +241,15 @@ class KeyMapper:
         return self.rows(self.given(key))
 
     def parts(self, key: Sequence[Any]) -> list[bytes]:
-        """The packed key fields; raises `EncodingError` with the field's name."""
+        """Returns the packed key fields; raises `EncodingError` with the field's name."""
         try:
             return self.schema.layout.pack_parts(key)
         except EncodingError as error:
             raise type(error)(error.message, **{"table": self.schema.table, **error.details}) from None
 
     def rows(self, key: Sequence[Any]) -> list[bytes]:
-        """Every row key under which an object with this key may be stored: one, or one for each bucket of a random
-        salt.
+        """Returns every row key under which an object with this key may be stored: one, or one for each bucket of a
+        random salt.
         """
         parts, salt = self.parts(key), self.schema.salt
         joined = b"".join(parts)
@@ -268,7 +269,9 @@ class KeyMapper:
             wide.check(row, table=table)
 
     def new_row(self, key: Sequence[Any]) -> bytes:
-        """The row key under which a new object is written. If the salt is random, this call draws the bucket."""
+        """Returns the row key under which a new object is written. If the salt is random, this call draws the
+        bucket.
+        """
         parts, salt = self.parts(key), self.schema.salt
         row = b"".join(parts)
         if salt.width:
@@ -281,8 +284,8 @@ class KeyMapper:
         return self.entries_code(index)(values, row)
 
     def entries_code(self, index: Index) -> Entries:
-        """A function that takes the values and the row key of an object, and returns the row keys of the entries in
-        `index`. The function is made once for each index.
+        """Returns a function that accepts the values and the row key of an object, and returns the row keys of the
+        entries in `index`. The function is made once for each index.
         """
         schema = self.schema
         function: Entries | None = schema.compiled.get(("entries", index.name))
@@ -292,8 +295,8 @@ class KeyMapper:
         return function
 
     def packed_slow(self, index: Index, values: Mapping[str, Any], row: bytes) -> tuple[bytes, ...]:
-        """The row key of the only entry for these values. It is packed field by field, which is slower but reports the
-        cause of an error.
+        """Returns the row key of the only entry for these values. The key is packed field by field, which is slower but
+        reports the cause of an error.
         """
         try:
             parts = index.layout.pack_parts([values[name] for name in index.layout.names])
@@ -305,7 +308,7 @@ class KeyMapper:
         return (entry,)
 
     def rows_of_entry_code(self, index: Index) -> Callable[[bytes], list[bytes]]:
-        """The method `row_of_entry` for one index, as a function that is made once for each index."""
+        """Returns the method `row_of_entry` for one index, as a function that is made once for each index."""
         schema, plain = self.schema, partial(self.row_of_entry, index)
         if schema.salt.random:
             return plain
@@ -317,8 +320,8 @@ class KeyMapper:
         )
 
     def row_of_entry(self, index: Index, entry: bytes) -> list[bytes]:
-        """The row keys of the rows to which an entry may belong. If the salt is random, the row in the bucket that the
-        entry names comes first, and the rows in the other buckets follow.
+        """Returns the row keys of the rows to which an entry may belong. If the salt is random, the row in the bucket
+        that the entry names comes first, and the rows in the other buckets follow.
         """
         values = index.layout.unpack(entry, index.salt.width)
         rows = self.rows([values[at] for at in index.primary_positions])
@@ -329,12 +332,12 @@ class KeyMapper:
 
 
 def key_of(schema: TableSchema, obj: object) -> tuple[Any, ...]:
-    """The key fields of an object, in key order."""
+    """Returns the key fields of an object, in key order."""
     return tuple(getattr(obj, name) for name in schema.layout.names)
 
 
 def cells_of(schema: TableSchema, obj: object) -> dict[bytes, bytes]:
-    """The cells of an object's ordinary columns, without counters; None becomes an empty cell.
+    """Returns the cells of an object's ordinary columns, without counters; None becomes an empty cell.
 
     Raises:
         EncodingError: a value cannot be stored exactly; the error names the field.
@@ -343,8 +346,8 @@ def cells_of(schema: TableSchema, obj: object) -> dict[bytes, bytes]:
 
 
 def take(schema: TableSchema, obj: object) -> Taken:
-    """The data of an object to write: its values by field name, its row key, and its cells. If the salt is random, this
-    call draws the bucket.
+    """Returns the data of an object to write: its values by field name, its row key, and its cells. If the salt is
+    random, this call draws the bucket.
 
     Raises:
         EncodingError: a value cannot be stored exactly; the error names the field.
@@ -357,8 +360,8 @@ def take(schema: TableSchema, obj: object) -> Taken:
 
 
 def entries_of(schema: TableSchema, values: Mapping[str, Any], row: bytes) -> dict[str, tuple[bytes, ...]]:
-    """The row keys of an object's entries in each declared index, by the name of the index. Raises the same errors as
-    `KeyMapper.entries`.
+    """Returns the row keys of an object's entries in each declared index, by the name of the index. Raises the same
+    errors as `KeyMapper.entries`.
     """
     function: Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]] | None = schema.compiled.get("entries")
     if function is None:
@@ -382,7 +385,7 @@ def _as_stored(
 
 
 def take_slow(schema: TableSchema, obj: object) -> Taken:
-    """Like `take`, but field by field: slower, and reports the cause of an error in an object."""
+    """Does the same as `take`, but field by field, which is slower and reports the cause of an error in an object."""
     row = KeyMapper(schema).new_row(key_of(schema, obj))
     return {f.name: getattr(obj, f.name) for f in schema.fields}, row, cells_of(schema, obj)
 
@@ -401,7 +404,9 @@ def check_size(schema: TableSchema, field: Field, cell: bytes, *keys: bytes) -> 
 
 
 def encode_cell(schema: TableSchema, field: Field, value: Any) -> bytes:
-    """The cell of one value. Raises `EncodingError`, with the name of the field, if the value cannot be stored."""
+    """Returns the cell of one value. Raises `EncodingError`, with the name of the field, if the value cannot be
+    stored.
+    """
     if value is None and not field.nullable:
         raise EncodingError(
             "The field does not allow None: give it a value, or add `| None` to its annotation.",
@@ -415,8 +420,8 @@ def encode_cell(schema: TableSchema, field: Field, value: Any) -> bytes:
 
 
 def version_of(schema: TableSchema, obj: object) -> int:
-    """The version with which an object was read, or 0 if the object has no version. Raises `EncodingError` if a program
-    has set the attribute to something that is not a version.
+    """Returns the version with which an object was read, or 0 if the object has no version. Raises `EncodingError` if a
+    program has set the attribute to something that is not a version.
     """
     field = schema.version_field
     return UNKNOWN if field is None else int(field.codec.decode(encode_cell(schema, field, getattr(obj, field.name))))
@@ -426,7 +431,7 @@ def give_version(schema: TableSchema, obj: object, version: int) -> None:
     """Sets the version of an object. This is allowed for frozen objects too, because their hash and `==` ignore the
     version.
 
-    If an update fails, the copy that it returned gets back the version from before the update. Without this, another
+    If an update fails, the copy that it returned gets back the version from before the update. Otherwise another
     program could write the row and thereby give it the new version, and the copy would seem to have been read after
     that write.
     """
@@ -435,7 +440,9 @@ def give_version(schema: TableSchema, obj: object, version: int) -> None:
 
 
 def changed_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
-    """A copy of an object in which some fields are changed. It gets the given version if the model has a version."""
+    """Returns a copy of an object in which some fields are changed. It gets the given version if the model has a
+    version.
+    """
     schema = schema_of_object(obj)
     values = {f.name: getattr(obj, f.name) for f in schema.fields} | {
         name: getattr(obj, name) for name in schema.maps_by_name

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def asdict(obj: object) -> dict[str, Any]:
-    """The constructor arguments of an object, by name: `Model(**hb.asdict(obj)) == obj` except for counters.
+    """Returns the constructor arguments of an object, by name: `Model(**hb.asdict(obj)) == obj` except for counters.
 
     The dictionary does not contain counters, the version or computed fields. A map column that was not read is
     `NotLoaded`, so that writing an object made from the dictionary raises an error instead of losing entries. Values
@@ -35,10 +35,11 @@ def asdict(obj: object) -> dict[str, Any]:
 
 
 def evolve(obj: T, /, **changes: Any) -> T:
-    """A copy with some fields changed; nothing is written.
+    """Returns a copy with some fields changed; nothing is written.
 
     Counters of the copy are zero. The copy keeps the version with which the object was read, unless its key changes.
-    With another key, it cannot be added if a map column was not read, because the new row would lack the entries.
+    If the key changes and a map column was not read, the copy cannot be added, because the new row would lack the
+    entries.
 
     Args:
         obj: the object.

@@ -20,7 +20,8 @@ T = TypeVar("T")
 
 
 def row_key(model: type[Any], /, **key: Any) -> bytes:
-    """The row key, with the salt, under which a model's object is stored; in a wide model many objects share a row key.
+    """Returns the row key, with the salt, under which a model's object is stored; in a wide model many objects share a
+    row key.
 
     Raises:
         IncompleteKey: key fields are missing; the error names them.
@@ -38,8 +39,8 @@ def row_key(model: type[Any], /, **key: Any) -> bytes:
 
 
 def key_of(model: type[Any], key: bytes, /, *, index: str | Index | None = None) -> dict[str, Any]:
-    """The key fields that a row key contains, by name and in key order, without the salt. The row key may come from an
-    error, an outcome or a stored row.
+    """Returns the key fields that a row key contains, by name and in key order, without the salt. The row key may come
+    from an error, an outcome or a stored row.
 
     For a wide model, give the object key, which errors and outcomes contain. For the row key of a wide model, the
     result has only the fields that the row key contains completely. If the bytes can be read both as an object key and
@@ -75,15 +76,15 @@ def key_of(model: type[Any], key: bytes, /, *, index: str | Index | None = None)
 
 
 def _object_fields(schema: TableSchema, key: bytes) -> dict[str, Any]:
-    """The fields of a row key, or of the object key of a wide model."""
+    """Returns the fields of a row key, or of the object key of a wide model."""
     values = schema.layout.unpack(key, schema.salt.width)
     _check_packed(schema.layout, schema.salt, values, key)
     return dict(zip(schema.layout.names, values, strict=True))
 
 
 def _row_fields(schema: TableSchema, key: bytes) -> dict[str, Any] | None:
-    """The fields that the row key of a wide model contains completely. None if the bytes are not a row key of the
-    model.
+    """Returns the fields that the row key of a wide model contains completely, or None if the bytes are not a row key
+    of the model.
     """
     layout, salt = schema.layout, schema.salt
     if schema.row_layout is None or not isinstance(layout, ObjectKeyLayout):
@@ -100,7 +101,7 @@ def _row_fields(schema: TableSchema, key: bytes) -> dict[str, Any] | None:
 
 
 def _entry_fields(schema: TableSchema, index: Index, key: bytes) -> dict[str, Any]:
-    """The fields of the key of an index entry."""
+    """Returns the fields of the key of an index entry."""
     try:
         values = index.layout.unpack(key, index.salt.width)
         tail = key[len(key) - index.layout.tail :]
@@ -142,13 +143,13 @@ def _check_packed(
 
 
 def _at(error: DecodingError, **place: Any) -> DecodingError:
-    """A copy of the error with the place of the bytes added to its details."""
+    """Returns a copy of the error with the place of the bytes added to its details."""
     return DecodingError(error.message, **{**place, **error.details})
 
 
 def decode(model: type[T], row: Row | None) -> T | None:
-    """The object in a row that was read with the model's families. None if the row is None (absent) or is marked as
-    deleted.
+    """Returns the object in a row that was read with the model's families, or None if the row is None (absent) or is
+    marked as deleted.
 
     Raises:
         IncompleteRow: the row lacks a required column.

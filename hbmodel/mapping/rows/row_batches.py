@@ -12,12 +12,14 @@ from hbmodel.mapping.rows.row_codegen import compile_decode_objects
 from hbmodel.store.values import Row
 
 DecodeObjects = Callable[[Iterable[Row]], list[tuple[bytes, Values]]]
-"""Takes rows of a table, and returns the key without the salt, and the values, of each row that is an object."""
+"""A function that accepts rows of a table, and returns the key without the salt and the values of each row that is
+an object.
+"""
 
 
 def decode_objects(reader: RowDecoder) -> DecodeObjects:
-    """The function of a decoder for many rows. It gives the same results and raises the same errors as the decoder's
-    `exists` and `values` for one row after the other.
+    """Returns the function with which a decoder decodes many rows. The function returns the same results and raises the
+    same errors as the decoder's `exists` and `values` for one row after the other.
     """
     key = ("objects", type(reader), reader.indexed, reader.names, reader.adopting)
     function: DecodeObjects | None = reader.schema.compiled.get(key)

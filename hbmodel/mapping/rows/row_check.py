@@ -26,8 +26,8 @@ def _is_strict(schema: TableSchema) -> bool:
 
 
 def with_row_check(schema: TableSchema, exists: Callable[[Row], bool]) -> Callable[[Row], bool]:
-    """A function that works like `exists`, but raises `DecodingError` for rows and cells that the model cannot read;
-    see `checks_rows`.
+    """Returns a function that works like `exists`, but raises `DecodingError` for rows and cells that the model cannot
+    read; see `checks_rows`.
     """
     return _with_salt_check(schema, _with_qualifier_check(schema, exists))
 
@@ -59,7 +59,7 @@ def _with_qualifier_check(schema: TableSchema, exists: Callable[[Row], bool]) ->
 
 
 def _with_salt_check(schema: TableSchema, exists: Callable[[Row], bool]) -> Callable[[Row], bool]:
-    """A function that works like `exists`, but raises `DecodingError` for a row in a wrong bucket.
+    """Returns a function that works like `exists`, but raises `DecodingError` for a row in a wrong bucket.
 
     Only another program can have put such a row. The hash, the number of buckets or the salted fields that the model
     declares then differ from those that the program uses, so gets and scans of single buckets would silently miss rows.

@@ -22,8 +22,8 @@ from hbmodel.store.values import MAX_ROW_LENGTH, Row
 def compile_decode(
     schema: TableSchema, fields: Sequence[Field], slow: Callable[[Row], dict[str, Any]], index: Index | None = None
 ) -> Callable[[Row], dict[str, Any]]:
-    """A function that takes a row or an index entry. It returns the values of the stored fields in the key, and of the
-    columns in `fields`.
+    """Makes a function that accepts a row or an index entry, and returns the values of the stored fields in the key,
+    and of the columns in `fields`.
 
     Args:
         fields: columns to decode.
@@ -49,8 +49,8 @@ def compile_decode_objects(
     exists: Callable[[Code], str],
     slow: Callable[[Row], dict[str, Any]],
 ) -> Callable[[Iterable[Row]], list[tuple[bytes, dict[str, Any]]]]:
-    """A function that takes rows, and leaves out those that are not objects. It returns the key without the salt, and
-    the values, of each object.
+    """Makes a function that accepts rows, leaves out those that are not objects, and returns the key without the salt
+    and the values of each object.
 
     Args:
         fields: columns to decode.
@@ -76,8 +76,8 @@ def compile_decode_objects(
 
 
 def _values(code: Code, schema: TableSchema, fields: Sequence[Field], index: Index | None) -> str:
-    """The expression for the values of the variables `row` and `cells`. The lines that the expression needs are added
-    to `code`.
+    """Returns the expression for the values of the variables `row` and `cells`. The lines that the expression needs are
+    added to `code`.
     """
     layout, salt = (schema.layout, schema.salt) if index is None else (index.layout, index.salt)
     code.add(f"data, start = row.row, {salt.width}", 2)
@@ -89,7 +89,7 @@ def _values(code: Code, schema: TableSchema, fields: Sequence[Field], index: Ind
 
 
 def _cell_value(code: Code, field: Field) -> str:
-    """The expression for a column's value. The lines that the expression needs are added to `code`."""
+    """Returns the expression for a column's value. The lines that the expression needs are added to `code`."""
     column = code.name(field.column)
     source = source_of(field.codec)
     # If an empty cell counts as missing, codecs that read a number refuse it; other codecs might decode it to a value.
@@ -117,7 +117,7 @@ def _nothing() -> bytes:
 
 
 def _some_value(code: Code, field: Field, data: str) -> str:
-    """The expression for a value that is not None. A leading 00 may be an escape, so such a value is left to
+    """Returns the expression for a value that is not None. A leading 00 may be an escape, so such a value is left to
     `decode_cell`.
     """
     if not field.escaped:
@@ -132,7 +132,7 @@ def _default(code: Code, field: Field) -> str:
 
 
 def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[[Any], Taken]:
-    """A function that takes an object, and returns the data to write: field values, row key and cells.
+    """Makes a function that accepts an object, and returns the data to write: field values, row key and cells.
 
     Args:
         slow: a function that does the same for every object, or raises the exact error. It is called whenever the
@@ -161,8 +161,8 @@ def compile_take(schema: TableSchema, slow: Callable[[Any], Taken]) -> Callable[
 
 
 def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Callable[[Any], list[bytes]]:
-    """A function that takes a key, either as a mapping or as the values in key order. It returns the row keys under
-    which the object may be stored.
+    """Makes a function that accepts a key, either as a mapping or as the values in key order, and returns the row keys
+    under which the object may be stored.
 
     Args:
         slow: a function that does the same for every key, or raises the exact error. It is called whenever the
@@ -189,7 +189,7 @@ def compile_rows(schema: TableSchema, slow: Callable[[Any], list[bytes]]) -> Cal
 def compile_rows_of_entry(
     schema: TableSchema, index: Index, slow: Callable[[bytes], list[bytes]]
 ) -> Callable[[bytes], list[bytes]]:
-    """A function that takes the row key of an index entry. It returns a list that contains the row key of the only row
+    """Makes a function that accepts the row key of an index entry, and returns a list with the row key of the only row
     to which the entry can belong.
 
     Args:
@@ -230,8 +230,8 @@ def _add_rows(code: Code, schema: TableSchema, names: Sequence[str]) -> None:
 
 
 def _storable(schema: TableSchema) -> str:
-    """A condition under which HBase can store the key in the variable `row`. Object keys that do not satisfy this
-    condition are left to the slow function.
+    """Returns a condition under which HBase can store the key in the variable `row`. Object keys that do not satisfy
+    this condition are left to the slow function.
     """
     condition, wide = f"0 < len(row) <= {MAX_ROW_LENGTH}", schema.wide
     if wide is None or wide.form.row is not None:
@@ -244,8 +244,8 @@ def _storable(schema: TableSchema) -> str:
 
 
 def compile_entry(index: Index, slow: Entries) -> Entries:
-    """A function that takes the values of the fields of an entry, and the row key of its row. It returns the row key of
-    that entry in an index.
+    """Makes a function that accepts the values of an entry's fields and the row key of the entry's row, and returns the
+    row key of the entry in an index.
 
     Args:
         index: an index of the model. If the model has a random salt, entries end with the bucket, which is the first
@@ -272,7 +272,7 @@ def compile_entry(index: Index, slow: Entries) -> Entries:
 def compile_entries(
     functions: Mapping[str, Entries],
 ) -> Callable[[Mapping[str, Any], bytes], dict[str, tuple[bytes, ...]]]:
-    """A function that calls each of these functions and returns their results by the same names."""
+    """Makes a function that calls each of these functions and returns their results by the same names."""
     code = Code("def entries(values, primary):")
     items = ", ".join(
         f"{code.name(name)}: {code.name(function)}(values, primary)" for name, function in functions.items()
@@ -282,8 +282,8 @@ def compile_entries(
 
 
 def _row_key(code: Code, layout: KeyLayout, salt: BoundSalt, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The conditions under which the values in the variables `names` are valid, and the lines that make `row` from
-    these values.
+    """Returns the conditions under which the values in the variables `names` are valid, and the lines that make `row`
+    from these values.
     """
     if salt.width and not salt.random and salt.by != layout.names:  # the salt depends on some of the parts only
         conditions, parts = layout.pack_code(code, names)
@@ -301,8 +301,8 @@ def _row_key(code: Code, layout: KeyLayout, salt: BoundSalt, names: Sequence[str
 
 
 def _cell(code: Code, field: Field, value: str) -> tuple[str | None, str]:
-    """The condition under which a column's value is valid, and the expression for its cell. The condition is None if
-    every value is valid.
+    """Returns the condition under which a column's value is valid, and the expression for its cell. The condition is
+    None if every value is valid.
     """
     condition = code.accepts(field.codec, value)
     if not field.nullable:
@@ -314,8 +314,8 @@ def _cell(code: Code, field: Field, value: str) -> tuple[str | None, str]:
 
 
 def _some_cell(code: Code, field: Field, value: str) -> str:
-    """The expression for the cell of a value that is not None. Unless the field is not escaped, its bytes are escaped
-    if they are empty or begin with 00.
+    """Returns the expression for the cell of a value that is not None. If the field is escaped, bytes that are empty or
+    begin with 00 are escaped.
     """
     if not field.escaped:
         return code.encode(field.codec, value)

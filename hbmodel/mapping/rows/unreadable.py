@@ -22,7 +22,7 @@ Report: TypeAlias = Callable[[RowError], object]
 
 
 def leave_out(error: RowError) -> None:
-    """Reports nothing."""
+    """Ignores the error, for queries that leave out rows without a report."""
 
 
 class Unreadable(dict[str, Any]):
@@ -45,8 +45,8 @@ def readable(values: Values) -> bool:
 
 
 def or_unreadable(accepts: Callable[[Mapping[str, Any]], bool]) -> Callable[[Mapping[str, Any]], bool]:
-    """A function that works like `accepts`, but also accepts rows that cannot be read, because it is not known whether
-    they match.
+    """Returns a function that works like `accepts`, but also accepts rows that cannot be read, because it is not known
+    whether they match.
     """
     return lambda values: isinstance(values, Unreadable) or accepts(values)
 
@@ -57,7 +57,7 @@ class TolerantDecoder(RowDecoder):
 
     @classmethod
     def like(cls, reader: RowDecoder) -> TolerantDecoder:
-        """The tolerant decoder of the same rows and fields."""
+        """Returns the tolerant decoder of the same rows and fields."""
         return cls(reader.schema, reader.indexed, reader.names, reader.adopting)
 
     @property

@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 
 def stored_entries(map_field: MapField, entries: Any) -> Any:
-    """The entries of a map column, in the form that a read returns. An argument that is not a mapping is returned
-    unchanged, and so are keys and values that cannot be stored.
+    """Returns the entries of a map column, in the form that a read returns. An argument that is not a mapping is
+    returned unchanged, and so are keys and values that cannot be stored.
     """
     if not isinstance(entries, Mapping):
         return entries
@@ -26,7 +26,7 @@ def stored_entries(map_field: MapField, entries: Any) -> Any:
 
 
 def stored_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T:
-    """A copy with some fields changed. All values of the copy have the form that a read returns.
+    """Returns a copy with some fields changed. All values of the copy have the form that a read returns.
 
     Args:
         obj: the object; its other fields need not be storable.
@@ -38,8 +38,8 @@ def stored_copy(obj: T, changes: Mapping[str, Any], version: int = UNKNOWN) -> T
 
 
 def as_written(obj: T, version: int = UNKNOWN) -> T:
-    """The object as a read after its put would return it: the object itself, or a copy if a read would return different
-    values.
+    """Returns the object as a read after its put would return it: the object itself, or a copy if a read would return
+    different values.
 
     Args:
         obj: the object, which gets the version.

@@ -31,8 +31,8 @@ def whole(count: SupportsIndex, argument: str, least: int = 0) -> int:
 
 
 def given_token(after: str | None, before: str | None) -> tuple[str | None, bool]:
-    """The token that was given, or None, and whether it is for the previous page; raises `QueryError` if both were
-    given.
+    """Returns the token that was given, or None, and whether it is for the previous page; raises `QueryError` if both
+    were given.
     """
     if after is not None and before is not None:
         raise QueryError("Give after= for the next page or before= for the previous page, not both.")
@@ -40,7 +40,7 @@ def given_token(after: str | None, before: str | None) -> tuple[str | None, bool
 
 
 def field_of(part: object) -> Field:
-    """The field of an expression; raises `QueryError` for anything else."""
+    """Returns the field of an expression; raises `QueryError` for anything else."""
     if isinstance(part, MapExpression):
         raise QueryError("A map column cannot be given here: load() or session.entries() reads it.", field=part.of.name)
     if not isinstance(part, FieldExpression):

@@ -14,7 +14,7 @@ _TICK = timedelta(milliseconds=1)
 
 
 def moment(schema: TableSchema, time: Any) -> datetime:
-    """The time to read a query as of, in UTC.
+    """Returns the time as of which a query reads, in UTC.
 
     Raises:
         QueryError: `time` has no time zone or is before 1970, or the model replaces another one.
@@ -42,7 +42,9 @@ def moment(schema: TableSchema, time: Any) -> datetime:
 
 
 def before(time: datetime) -> int:
-    """The first millisecond whose writes are not visible. Writes in the millisecond of the time itself are visible."""
+    """Returns the first millisecond whose writes are not visible. Writes in the millisecond of the time itself are
+    visible.
+    """
     return (time - _EPOCH) // _TICK + 1
 
 

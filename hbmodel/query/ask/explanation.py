@@ -50,7 +50,7 @@ class Slices:
 
 @frozen
 class Explanation:
-    """The result of `explain()`; print it to read it.
+    """The result of `explain()`. Print it to see it as readable text.
 
     Attributes:
         path: `primary` or the name of the index.
@@ -221,7 +221,7 @@ class Explanation:
 
 
 def describe_filter(node: Filter) -> str:
-    """A server filter as text, without its values."""
+    """Returns a server filter as text, without its values."""
     match node:
         case AllOf(filters):
             return f"({' & '.join(describe_filter(part) for part in filters)})"

@@ -1,6 +1,6 @@
-"""Translates a query for the table of the model that its model replaces.
+"""Translates a query on a model for the table of the earlier model that it replaces.
 
-The fields of that table may have other codecs, and it may have other indexes.
+The fields of the earlier model may have other codecs, and its table may have other indexes.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _ORDERED: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
-    """A query that finds the objects of a model in the table that the model replaces.
+    """Returns a query that finds the objects of a model in the table that the model replaces.
 
     The values in conditions are encoded with the codecs of that table. If a codec cannot store a value, no row has the
-    value. An index that the table does not have is not read.
+    value. If the query names an index that the table does not have, the planner chooses the path.
 
     Raises:
         OrderNotAvailable: the query is ordered by a computed field that the replaced model does not declare.
@@ -63,8 +63,8 @@ def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
 
 
 def _field(field: Field, layout: TableSchema) -> Field:
-    """The field of the layout with the same name. A computed field that the layout does not declare in the same way is
-    computed from the values in rows of the layout.
+    """Returns the field of the layout with the same name. A computed field that the layout does not declare in the same
+    way is computed from the values in rows of the layout.
     """
     if not isinstance(field, ComputedField):
         return layout.by_name[field.name]
@@ -138,7 +138,7 @@ def _by_value(leaf: Leaf, field: FieldExpression[Any]) -> Predicate:
 
 
 def _stored(field: FieldExpression[Any], values: Sequence[Any]) -> tuple[Any, ...]:
-    """The given values that rows of the layout can hold exactly."""
+    """Returns the given values that rows of the layout can hold exactly."""
     stored_values: list[Any] = []
     for value in values:
         if value is None and not field.of.nullable:

@@ -94,12 +94,12 @@ class Seal(Protocol):
 
 
 def digest_of(*parts: object) -> bytes:
-    """A digest of nested tuples of text, bytes and numbers. It is the same in every process."""
+    """Returns a digest of nested tuples of text, bytes and numbers. It is the same in every process."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=_DIGEST).digest()
 
 
 def encode_token(token: Token, seal: Seal | None = None) -> str:
-    """The token as URL-safe text."""
+    """Returns the token as URL-safe text."""
     path = token.path.encode()
     passed = _NOT_COUNTED if token.passed is None else min(token.passed, _NOT_COUNTED)
     direction = _BACKWARDS * token.backwards + _FROM_THE_EDGE * (token.position is None)

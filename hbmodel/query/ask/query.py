@@ -46,11 +46,11 @@ class Source(Protocol):
         ...
 
     def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
-        """A page of at most `size` items after the token `at`, or before it."""
+        """Returns a page of at most `size` items after the token `at`, or before it."""
         ...
 
     def count(self, terms: QueryTerms) -> int:
-        """The number of items."""
+        """Returns the number of items."""
         ...
 
     def delete(self, terms: QueryTerms, batch_size: int, progress: Callable[[int], object] | None) -> int:
@@ -58,15 +58,17 @@ class Source(Protocol):
         ...
 
     def explain(self, terms: QueryTerms) -> Explanation:
-        """How the query would be executed."""
+        """Describes how the query would be executed."""
         ...
 
     def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
-        """At most `count` partitions of the query."""
+        """Divides the query into at most `count` partitions."""
         ...
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The first item for each of these combinations of field values, or None."""
+        """Returns the first item for each of these combinations of field values, or None for a combination without
+        items.
+        """
         ...
 
 
@@ -112,11 +114,11 @@ class Query(Generic[R_co]):
         return f"Query({self.terms})"
 
     def __dir__(self) -> list[str]:
-        """The names that completion shows for a query: all except `terms`."""
+        """Returns the names that completion shows for a query: all except `terms`."""
         return [name for name in super().__dir__() if name != "terms"]
 
     def _of(self, terms: QueryTerms) -> Query[R_co]:
-        """A query with these terms."""
+        """Returns a query with these terms."""
         return Query(terms, self._source)
 
     if not TYPE_CHECKING:  # type checkers report these by themselves
@@ -163,7 +165,7 @@ class Query(Generic[R_co]):
         return self._of(self.terms.with_conditions(predicates))
 
     def limit(self, count: int) -> Query[R_co]:
-        """At most `count` items, also in pages and in `count()`.
+        """Keeps at most `count` items, also in pages and in `count()`.
 
         A query with a limit is not a full scan if the keys decide all its conditions.
         """
@@ -223,7 +225,7 @@ class Query(Generic[R_co]):
     def use_index(self, name: str | Index | None) -> Query[R_co]:
         """Reads through this index, given by name or as `Model.by_name`.
 
-        `"primary"` reads the primary table, None leaves the choice to the planner.
+        `"primary"` reads the primary table, and None leaves the choice to the planner.
         """
         schema = self.terms.schema
         if name is not None and not isinstance(name, str | Index):
@@ -278,8 +280,9 @@ class Query(Generic[R_co]):
         does not read are not decoded. Rows outside of the key ranges, and rows that the server filters out, are not
         read, so they are not reported.
 
-        Pages that are read one after another report every row once. A token from a query without this call is valid
-        with it. Reads of an index report the row behind each entry, and cannot tell whether that entry is current.
+        Pages that are read one after another report every row once. A token of the query without `on_unreadable` is
+        also valid for the query with `on_unreadable`. Queries that read an index report the unreadable row of each
+        entry, and cannot tell whether the entry is current.
 
         Raises:
             QueryError: the argument is none of these.
@@ -379,16 +382,18 @@ class Query(Generic[R_co]):
         )
 
     def all(self) -> list[R_co]:
-        """All items, in memory."""
+        """Returns all items as a list."""
         return list(self)
 
     def first(self) -> R_co | None:
-        """The first item, or None. As with `limit`, this is not a full scan if the keys decide all conditions."""
+        """Returns the first item, or None. As with `limit`, this is not a full scan if the keys decide all
+        conditions.
+        """
         maximum = 1 if self.terms.limit is None else min(self.terms.limit, 1)
         return next(iter(self.limit(maximum)), None)
 
     def one(self) -> R_co:
-        """The only item.
+        """Returns the only item.
 
         Raises:
             NoResultFound: there is none.
@@ -406,7 +411,7 @@ class Query(Generic[R_co]):
         return items[0]
 
     def last(self) -> R_co | None:
-        """The last item, or None, by a reversed scan."""
+        """Returns the last item, or None, by a reversed scan."""
         if self.terms.limit is not None or self.terms.offset:
             raise QueryError("last() cannot be combined with limit() or offset(): leave them out.")
         return self.reversed().first()
@@ -418,11 +423,12 @@ class Query(Generic[R_co]):
         self, fields: Sequence[FieldExpression[Any]], values: Iterable[Sequence[Any]], /
     ) -> list[R_co | None]: ...
     def first_of_each(self, fields: Any, values: Iterable[Any], /) -> list[R_co | None]:
-        """The first item for each value of a field, or None, as `where(field == value).first()` returns it.
+        """Returns the first item for each value of a field, or None for a value without items.
 
-        There is one short scan for each value and salt bucket, and hundreds of scans run concurrently. If the order
-        puts the newest items first, the result is the latest item for each value:
-        `order_by(Reading.at.desc()).first_of_each(Reading.metric, metrics)`.
+        The items are the same as those of `where(field == value).first()` for each value. There is one short scan for
+        each value and salt bucket, and hundreds of scans run concurrently. If the order puts the newest items first,
+        the result is the latest item for each value: `order_by(Reading.at.desc()).first_of_each(Reading.metric,
+        metrics)`.
 
         Args:
             fields: one field or several. Together with the fields that `where` fixes, they must be the leading fields
@@ -467,11 +473,11 @@ class Query(Generic[R_co]):
         at_most = 1 if self.terms.limit is None else min(self.terms.limit, 1)
         if self.terms.on_unreadable is not None:  # the whole object must be read to find out whether it can be read
             return next(iter(self._of(evolve(self.terms, limit=at_most))), None) is not None
-        # Selecting nothing reads only the cells that predicates and existence need.
+        # The query selects no fields, so that only the cells that predicates and existence need are read.
         return next(iter(self._of(evolve(self.terms, selection=(), limit=at_most))), None) is not None
 
     def count(self) -> int:
-        """The number of items. If keys are enough to count the items, only keys are read. No rows are kept in
+        """Returns the number of items. Only keys are read if they are enough to count the items. No rows are kept in
         memory.
         """
         return self._source.count(self.terms)
@@ -482,7 +488,7 @@ class Query(Generic[R_co]):
 
         The items are read and deleted page by page, independently of the pending writes of the session. Items that are
         added meanwhile may or may not be deleted. For a versioned model, a row is kept if it no longer satisfies the
-        query when it is to be deleted. For other models, a row is deleted even if it was changed after it was read.
+        query at the time of its deletion. For other models, a row is deleted even if it was changed after it was read.
         Repeating a failed delete is safe.
 
         Args:
@@ -515,7 +521,7 @@ class Query(Generic[R_co]):
         return self._source.page(self.terms, whole(size, "size of the page", 1), *given_token(after, before))
 
     def explain(self) -> Explanation:
-        """How the query would be executed; print the result."""
+        """Describes how the query would be executed; print the result."""
         return self._source.explain(self.terms)
 
     def partitions(self, count: int) -> list[QueryPartition[R_co]]:

@@ -26,7 +26,7 @@ COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 
 @frozen
 class QueryPartition(Generic[R_co]):
-    """A part of a query, as returned by `Query.partitions`. `Session.read_partition` makes a query of it, in any
+    """A part of a query, as returned by `Query.partitions`. `Session.read_partition` makes a query from it, in any
     process.
 
     A partition can be pickled. Then it contains the model as a reference to the class, fields as names, and values as
@@ -79,13 +79,15 @@ def _unpickled(model: type[Any], table: str | None, *rest: Any) -> QueryPartitio
 
 
 def layout_digest(schema: TableSchema, path: str) -> bytes:
-    """A digest of the layout of rows and entries. It is the same in every process with the same declarations."""
+    """Returns a digest of the layout of rows and entries. It is the same in every process with the same
+    declarations.
+    """
     specs = [schema.layout_spec, None if path == PRIMARY else schema.index(path).spec]
     return digest_of(schema.table, schema.family, json.dumps(specs, sort_keys=True))
 
 
 def described(predicate: Predicate) -> tuple[Any, ...]:
-    """A predicate as nested tuples of text and bytes: operator, name of the field, bytes of the values."""
+    """Returns a predicate as nested tuples of text and bytes: operator, name of the field, bytes of the values."""
     match predicate:
         case Comparison(field, operator, value):
             return (operator, field.name, field.codec.encode(value))
@@ -109,7 +111,7 @@ def described(predicate: Predicate) -> tuple[Any, ...]:
 
 
 def rebuilt(schema: TableSchema, description: object) -> Predicate:
-    """The predicate of a description.
+    """Returns the predicate of a description.
 
     Raises:
         QueryError: this is not the description of a predicate of this model.

@@ -27,7 +27,7 @@ class RowBound:
 
 
 def row_bound(schema: TableSchema, item: object, above: bool) -> RowBound:
-    """The bound for an object, a mapping of fields or the values of a key.
+    """Makes the bound from an object, a mapping of fields or the values of a key.
 
     Raises:
         QueryError: the item is none of these.

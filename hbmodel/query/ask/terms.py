@@ -31,7 +31,7 @@ class QueryTerms:
         full_scan: whether a plan may read a whole table.
         partition: the partition that is read, or None for a whole query.
         loading: the map columns that are read with the objects.
-        row_bounds: the objects that items are before or after.
+        row_bounds: the objects before or after which the items must come.
         moment: the time as of which the items are read, or None.
         on_unreadable: called with the error of each row that cannot be read and is therefore left out; None to raise
             the error.
@@ -53,7 +53,7 @@ class QueryTerms:
     on_unreadable: Report | None = None
 
     def with_conditions(self, predicates: Iterable[Predicate]) -> QueryTerms:
-        """The terms with these conditions as well."""
+        """Returns the terms with these conditions as well."""
         parts = [*conjuncts(self.predicate)]
         for predicate in predicates:
             parts += conjuncts(predicate)

@@ -30,7 +30,7 @@ def explain(
         states: the states of the declared indexes, by name.
         lease: seconds after which a session notices that the state of an index has changed.
         one_call_gets: whether one call of the store can read different columns of each row.
-        skips: whether the items that the query skips are read first, by separate scans.
+        skips: whether separate scans first read the items that the query skips.
     """
     ranges = sum(len(bucket.ranges) for bucket in plan.buckets)
     through_index = plan.path.index is not None
@@ -92,21 +92,21 @@ def explain(
 
 
 def _server(plan: Plan, slices: Slices | None) -> str | None:
-    """The server's filter as text, or None."""
+    """Returns the server's filter as text, or None."""
     if slices is not None:
         return f"{RANGES_OF_COLUMNS}, {describe_filter(KeyOnly())}" if keys_only(plan.filter) else RANGES_OF_COLUMNS
     return None if plan.filter is None else describe_filter(plan.filter)
 
 
 def _whole(plan: Plan) -> list[str]:
-    """The families that are read as a whole to find out which rows exist."""
+    """Returns the families that are read as a whole to find out which rows exist."""
     reads_rows = bool(plan.buckets) and plan.covering is None and plan.reader.whole_families
     return [family.decode() for family in plan.terms.schema.family_names] if reads_rows else []
 
 
 def _limit(plan: Plan, skipped: int) -> int | None:
-    """The number of rows after which the query's limit ends the last scan of each bucket; None if the limit does not
-    end scans.
+    """Returns the number of rows after which the query's limit ends the last scan of each bucket, or None if the limit
+    does not end scans.
     """
     terms = plan.terms
     ends = plan.match.open and plan.limited and plan.buckets
@@ -114,7 +114,7 @@ def _limit(plan: Plan, skipped: int) -> int | None:
 
 
 def _covering(plan: Plan) -> Covering | None:
-    """The value of `Explanation.covering` for a plan."""
+    """Returns the value of `Explanation.covering` for a plan."""
     index = plan.path.index
     if index is None or not index.covers:
         return None

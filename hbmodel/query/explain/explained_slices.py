@@ -30,7 +30,9 @@ last object, and one for the object itself.
 
 
 def slices_of(plan: Plan) -> Slices | None:
-    """The slices of a plan; None if it reads an index, gets rows by key, reads nothing, or its model is not wide."""
+    """Returns the slices of a plan. Returns None if the plan reads an index, gets rows by key or reads nothing, or if
+    its model is not wide.
+    """
     schema = plan.terms.schema
     layout, wide = schema.layout, schema.wide
     if (
@@ -59,7 +61,7 @@ def slices_of(plan: Plan) -> Slices | None:
 
 
 def calls_of_gets(plan: Plan, one_call_gets: bool) -> int:
-    """The number of calls that read the first objects of a wide model by their keys.
+    """Returns the number of calls that read the first objects of a wide model by their keys.
 
     Args:
         plan: the plan. If it reads an index, it does not contain the objects that the entries lead to, so one object is
@@ -98,7 +100,7 @@ def _text(plan: Plan, names: Set[str]) -> str:
 
 
 def _said(predicate: Predicate) -> str:
-    """A condition that bounds a key, as text with its values."""
+    """Returns a condition that bounds a key, as text with its values."""
     match predicate:
         case Comparison(field, operator, value):
             return f"{field.name} {'==' if operator == '=' else operator} {_value(value)}"

@@ -15,10 +15,10 @@ from hbmodel.query.match.plan import Plan
 
 
 def within_bounds(plan: Plan, path_backwards: bool) -> Plan:
-    """The plan, restricted to the bounds of its query.
+    """Returns the plan, restricted to the bounds of its query.
 
     Args:
-        plan: the plan to read the query.
+        plan: the plan of the query.
         path_backwards: whether the query, without `reversed()`, reads the path from its last key to its first.
 
     Raises:
@@ -34,8 +34,8 @@ def within_bounds(plan: Plan, path_backwards: bool) -> Plan:
 
 
 def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
-    """The position of an object in the order of a plan. Under a random salt, the position is above or below all copies
-    of the object.
+    """Returns the position of an object in the order of a plan. Under a random salt, the position is above or below all
+    copies of the object.
     """
     layout = plan.path.layout
     parts: list[bytes] = []
@@ -64,14 +64,14 @@ def _place(plan: Plan, bound: RowBound, above: bool) -> KeyPlace:
 
 
 def _part(plan: Plan, at: int) -> IndexPart | None:
-    """The index part at position `at` of the path's key; None if a field of the row key is there."""
+    """Returns the index part at position `at` of the path's key, or None if a field of the row key is there."""
     index = plan.path.index
     return None if index is None or at >= len(index.parts) else index.parts[at]
 
 
 def _values(plan: Plan, given: Mapping[str, Any], at: int) -> Sequence[Any] | None:
-    """The values of an object at position `at` of the path's key; None if they are unknown. In an index of a collection
-    there may be several.
+    """Returns the values of an object at position `at` of the path's key, or None if they are unknown. In an index
+    of a collection there may be several values.
     """
     schema, part = plan.reader.schema, _part(plan, at)
     name = plan.path.layout.names[at]
@@ -81,7 +81,7 @@ def _values(plan: Plan, given: Mapping[str, Any], at: int) -> Sequence[Any] | No
 
 
 def _first(plan: Plan, at: int, values: Sequence[bytes] | None, packed: Sequence[bytes]) -> bytes:
-    """The object's bytes in its first entry that matches. The query finds the object through this entry."""
+    """Returns the object's bytes in its first entry that matches. The query finds the object through this entry."""
     first = min(packed if values is None or len(packed) == 1 else set(packed) & set(values), default=None)
     if first is None:
         raise QueryError(

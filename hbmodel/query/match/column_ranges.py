@@ -42,8 +42,8 @@ class ColumnRanges:
 
 
 def column_ranges(schema: TableSchema, key_conditions: KeyConditions) -> ColumnRanges | None:
-    """The ranges of columns that can match the conditions in each row. None if no column is excluded, or if the key
-    ranges already exclude as much.
+    """Returns the ranges of columns that can match the conditions in each row, or None if column ranges would exclude
+    nothing more than the key ranges.
 
     Column ranges are needed if a field of the row key is not fixed, so that key ranges cannot bound the fields after
     it, or if the conditions leave several ranges of one row. The conditions must be matched with the primary key.
@@ -109,7 +109,7 @@ def _offsets(layout: ObjectKeyLayout, bounds: Bounds | None) -> Bounds | None:
 
 
 def _intervals(wide: WideLayout, ranges: Sequence[KeyRange]) -> list[Interval]:
-    """The qualifiers of the objects whose column fields lie in some ranges."""
+    """Returns the qualifiers of the objects whose column fields lie in some ranges."""
     form = ObjectKeyForm(row=b"any", kind=wide.kind)
     return [
         (each.first, each.stop)

@@ -91,7 +91,7 @@ def implied(condition: Predicate, predicates: Sequence[Predicate]) -> bool:
 
 
 def _excluded(condition: Predicate) -> Sequence[object] | None:
-    """The values that a `!=` or a `~in_` excludes; None for other conditions."""
+    """Returns the values that a `!=` or a `~in_` excludes, or None for other conditions."""
     if isinstance(condition, Comparison) and condition.operator == "!=":
         return (condition.value,)
     if isinstance(condition, Not) and isinstance(condition.parts[0], In):

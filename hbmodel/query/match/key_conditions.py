@@ -1,5 +1,5 @@
-"""Matches the conditions of a query with the fields of a key, which gives fixed leading fields and bounds on the next
-field.
+"""Matches the conditions of a query with the fields of a key, and finds the fixed leading fields and the bounds on the
+next field.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class KeyConditions:
         return not self.parts and not self.bounded and not self.narrowed
 
     def fixed(self, layout: KeyLayout) -> Sequence[str]:
-        """The leading fields of a key that the query fixes, each to one or several values."""
+        """Returns the leading fields of a key that the query fixes, each to one or several values."""
         return layout.names[: len(self.parts)]
 
     def names(self, layout: KeyLayout) -> Sequence[str]:
-        """The fields of a key that the query fixes or bounds."""
+        """Returns the fields of a key that the query fixes or bounds."""
         return layout.names[: len(self.parts) + self.bounded]
 
     def complete(self, layout: KeyLayout) -> bool:
@@ -86,8 +86,8 @@ class KeyConditions:
         return len(self.parts) == len(layout.names)
 
     def values_at(self, layout: KeyLayout, at: int, *, consumed: bool = True) -> Sequence[bytes] | None:
-        """The possible packed values, in key order, of the field at position `at` of the key, which need not be a
-        leading field. None if no equality names its values.
+        """Returns the possible packed values, in key order, of the field at position `at` of the key, which need not be
+        a leading field. Returns None if no equality names the values of the field.
 
         Args:
             consumed: whether predicates in `consumed` are used as well. Keys are not tested against these predicates.
@@ -101,8 +101,8 @@ class KeyConditions:
         return _packed(layout, at, own)
 
     def all_pieces(self, layout: KeyLayout) -> Iterable[KeyPiece]:
-        """The ranges of keys: `pieces` or, if it is None, one range for each combination of `parts`. Some ranges may be
-        empty.
+        """Returns the ranges of keys: `pieces` or, if it is None, one range for each combination of `parts`. Some
+        ranges may be empty.
         """
         if self.pieces is not None:
             return self.pieces
@@ -140,8 +140,8 @@ def match(
 
 
 def _packed(layout: KeyLayout, at: int, own: Sequence[Condition]) -> Sequence[bytes] | None:
-    """The packed values that the conditions on the field at a position allow, in key order; None if none of them is an
-    equality.
+    """Returns the packed values that the conditions on the field at a position allow, in key order, or None if none of
+    them is an equality.
     """
     values = values_left([c.on_entry for c in own], layout.names[at])
     if values is None:
@@ -151,8 +151,8 @@ def _packed(layout: KeyLayout, at: int, own: Sequence[Condition]) -> Sequence[by
 
 
 def values_left(own: Sequence[Predicate], name: str) -> Sequence[Any] | None:
-    """The values that satisfy all predicates on a field, if at least one of the predicates is an equality; otherwise
-    None.
+    """Returns the values that satisfy all predicates on a field, if at least one of the predicates is an equality;
+    otherwise None.
     """
     given = min((equal[1] for p in own if (equal := equalities(p)) is not None), key=len, default=None)
     if given is None:
@@ -176,12 +176,14 @@ def _bounded(
 
 
 _BOUNDLESS = {False: ((),), True: ((None,),)}
-"""The lists of values with which `~in_` excludes only None, by whether the field is nullable."""
+"""The lists of values with which `~in_` excludes only None: for fields that are not nullable, and for nullable
+fields.
+"""
 
 
 def bounds_of(own: Sequence[Predicate], field: Field) -> tuple[Bounds | None, list[Predicate]]:
-    """The tightest bounds that follow from comparisons, a prefix or `~is_(None)` on a field, and the predicates that
-    these bounds enforce exactly.
+    """Returns the tightest bounds that follow from comparisons, a prefix or `~is_(None)` on a field, and the predicates
+    that these bounds enforce exactly.
     """
     low: Comparison | None = None
     high: Comparison | None = None

@@ -31,7 +31,7 @@ def buckets_and_rows(
     """Returns the buckets with the ranges that can contain a match, and the rows to get (None if rows are scanned).
 
     Args:
-        columns: the columns to read in each row; None if the key ranges alone exclude as much.
+        columns: the columns to read in each row; None if column ranges would exclude nothing more than the key ranges.
         backwards: whether the path is read from its last key to its first.
         order: the order in which ranges are merged if leading fields have several values, or None.
     """
@@ -63,8 +63,8 @@ def _can_be(schema: TableSchema, key: bytes) -> bool:
 def only_range(
     schema: TableSchema, path: Path, matched: KeyConditions, places: Sequence[int]
 ) -> Callable[[Sequence[bytes]], KeyRange] | None:
-    """Makes a function that takes the bytes of the key fields at `places`, and returns the only range of keys, with the
-    salt, that can contain a match.
+    """Makes a function that accepts the bytes of the key fields at `places`, and returns the only range of keys, with
+    the salt, that can contain a match.
 
     Returns:
         The function. None if there may be several ranges for such values, or if rows are read by get instead of a scan.
@@ -96,20 +96,24 @@ def located(path: Path, fixed: Sequence[str]) -> bool:
 
 
 def scans_of(path: Path, matched: KeyConditions) -> int:
-    """The number of ranges in all buckets that result from the pieces of the match; 0 if there are no pieces."""
+    """Returns the number of ranges in all buckets that result from the pieces of the match; 0 if there are no
+    pieces.
+    """
     names = path.layout.names
     depths = Counter(len(piece.parts) for piece in matched.pieces or ())
     return sum(count * (1 if located(path, names[:depth]) else path.salt.buckets) for depth, count in depths.items())
 
 
 def _of_rows(schema: TableSchema, matched: KeyConditions) -> KeyConditions:
-    """The match, restricted to the fields of the row key. The column ranges enforce the other conditions."""
+    """Returns the match, restricted to the fields of the row key. The column ranges enforce the other conditions."""
     rows = schema.layout.rows if isinstance(schema.layout, ObjectKeyLayout) else 0
     return matched if len(matched.parts) < rows else evolve(matched, parts=matched.parts[:rows], bounds=None)
 
 
 def _ranges(path: Path, matched: KeyConditions, cut: int) -> Mapping[tuple[int, bytes], list[KeyRange]]:
-    """The ranges of keys, with the salt, that can contain a match, by bucket and bytes of the first `cut` fields."""
+    """Returns the ranges of keys, with the salt, that can contain a match, by bucket and bytes of the first `cut`
+    fields.
+    """
     names, salt = path.layout.names, path.salt
     gathered: dict[tuple[int, bytes], list[KeyRange]] = {}
     for piece in matched.all_pieces(path.layout):

@@ -49,7 +49,7 @@ def direction(
     never_none: Set[str],
     each: Set[str] = frozenset(),
 ) -> Direction | None:
-    """How a path must be read so that its rows have a required order; None if this is not possible.
+    """Returns how a path must be read so that its rows have a required order, or None if this is not possible.
 
     A field that the query fixes to one value may be at any position in the order, or be left out. A field that the
     query fixes to several values may be left out if the ranges of these values are merged. None sorts before every
@@ -84,7 +84,9 @@ def direction(
 
 
 def combinations(matched: KeyConditions, positions: Sequence[int]) -> int:
-    """How many combinations of values the fields at some positions of a key can have. All these fields are fixed."""
+    """Returns how many combinations of values the fields at some positions of a key can have. All these fields are
+    fixed.
+    """
     if matched.pieces is not None:
         return len({tuple(piece.parts[at] for at in positions) for piece in matched.pieces})
     return math.prod(len(matched.parts[at]) for at in positions)
@@ -96,8 +98,8 @@ class MergedOrder:
 
     Attributes:
         merged: positions of the fields that come last, in key order.
-        runs: the runs, by the bytes with which all keys of a run begin. The value of each is these bytes in two parts:
-            those of the fields that come first in the order, and those of the fields that come last.
+        runs: for each run, the bytes with which all its keys begin, and as its value the same bytes in two parts: those
+            of the fields that come first in the order, and those of the fields that come last.
         tail: the number of bytes that follow the fields of a key, as in `KeyLayout`. They come after all fields.
     """
 
@@ -107,7 +109,7 @@ class MergedOrder:
 
     @classmethod
     def of(cls, layout: KeyLayout, matched: KeyConditions, merged: Sequence[int]) -> MergedOrder | None:
-        """The order in which the key ranges of matched conditions are merged, or None if no field is merged."""
+        """Returns the order in which the key ranges of matched conditions are merged, or None if no field is merged."""
         if not merged:
             return None
         order = cls(merged, {}, layout.tail)
@@ -120,7 +122,9 @@ class MergedOrder:
         return self.merged[-1] + 1
 
     def place(self, parts: Sequence[bytes], tail: bytes = b"") -> tuple[bytes, bytes]:
-        """The sort key of a key that consists of these fields and this tail. The key need not belong to a run."""
+        """Returns the sort key of a key that consists of these fields and this tail. The key need not belong to a
+        run.
+        """
         return b"".join(part for at, part in enumerate(parts) if at not in self.merged), b"".join(
             parts[at] for at in self.merged
         ) + tail
@@ -130,7 +134,7 @@ class MergedOrder:
         return sorted({len(lead) for lead in self.runs})
 
     def key(self, position: bytes) -> tuple[bytes, bytes]:
-        """The sort key of a key that is given without its salt.
+        """Returns the sort key of a key that is given without its salt.
 
         Raises:
             TokenError: the key is in none of the runs, which only happens if a token was altered.
@@ -145,7 +149,7 @@ class MergedOrder:
     def beyond(
         self, key_range: KeyRange, prefix: bytes, lead: bytes, place: tuple[bytes, bytes], above: bool
     ) -> KeyRange:
-        """The part of a range of one run whose keys are above a place, or below it.
+        """Returns the part of a range of one run whose keys are above a place, or below it.
 
         Args:
             prefix: the salt prefix of the keys.

@@ -26,8 +26,8 @@ from hbmodel.query.match.value_segments import EVERY, Left, Segment, all_of, any
 from hbmodel.store.ranges import KeyRange, merge_ranges, prefix_successor
 
 MAX_CONDITIONS = 1_000
-"""The maximum number of conditions of a query whose trees are used. If a query has more, only its predicates outside
-`|` bound the key.
+"""The maximum number of conditions in a query whose trees bound the key. If a query has more conditions, only its
+predicates outside `|` bound the key.
 """
 
 
@@ -65,8 +65,8 @@ def refined(layout: KeyLayout, matched: KeyConditions, limit: int) -> KeyConditi
 
 
 def _without_not(predicate: Predicate) -> Predicate:
-    """An equivalent tree in which only single conditions are negated, and in which negated comparisons are replaced by
-    the opposite comparisons.
+    """Returns an equivalent tree in which only single conditions are negated, and in which negated comparisons are
+    replaced by the opposite comparisons.
     """
     match predicate:
         case And(parts):
@@ -142,7 +142,7 @@ def _pieces(
 
 
 def _behind(parts: Sequence[bytes], segment: Segment) -> KeyRange:
-    """The keys that begin with these parts and continue with a value in a segment."""
+    """Returns the keys that begin with these parts and continue with a value in a segment."""
     prefix = b"".join(parts)
     return KeyRange(prefix + segment.start, prefix_successor(prefix) if segment.stop is None else prefix + segment.stop)
 
@@ -163,7 +163,7 @@ class _Level:
 
     @classmethod
     def of(cls, layout: KeyLayout, at: int, left: tuple[Left, ...]) -> _Level:
-        """The level for the field at position `at` of a key, given the remaining conditions."""
+        """Returns the level for the field at position `at` of a key, given the remaining conditions."""
         name = layout.names[at]
         leaves = [
             leaf for tree in left if not isinstance(tree, bool) for leaf in _leaves(tree) if _field_name(leaf) == name
@@ -207,8 +207,8 @@ def _joined(segments: Sequence[Segment], points: Mapping[tuple[bytes, bytes | No
 
 
 def _hull(segments: Sequence[Segment], left: tuple[Left, ...]) -> list[Segment]:
-    """One segment that contains all given segments. A condition that is a single bound or prefix, and holds in all of
-    them, needs no further check, because the ends of the segment enforce it.
+    """Returns one segment that contains all given segments. A condition that is a single bound or prefix, and holds in
+    all of them, needs no further check, because the ends of the segment enforce it.
     """
     if not segments:
         return []
@@ -268,7 +268,7 @@ class _Field:
         )
 
     def segments(self, tree: Predicate) -> list[Segment]:
-        """The segments of values that a tree of conditions does not exclude, with the remaining conditions."""
+        """Returns the segments of values that a tree of conditions does not exclude, with the remaining conditions."""
         if isinstance(tree, And):
             return [as_one(segment) for segment in reduce(both, map(self.segments, tree.parts), [Segment(*EVERY, ())])]
         if isinstance(tree, Or):
@@ -293,8 +293,8 @@ class _Field:
         return [Segment(start, stop, (True,))] if stop is None or start < stop else []
 
     def _outermost(self, start: bytes, stop: bytes | None) -> tuple[bytes, bytes | None]:
-        """The bounds of a segment. A bound that is the last value of a nullable field, on the side opposite to None, is
-        moved to the very end of all keys, so that neighbouring segments meet.
+        """Returns the bounds of a segment. In a nullable field, a bound at the last value on the side opposite to None
+        is moved to the very end of all keys, so that neighbouring segments meet.
         """
         key_field = self.layout.fields[self.at]
         if key_field.nullable and key_field.desc:
@@ -323,7 +323,7 @@ class _Field:
         return None if len(settled) < len(left) else Segment(*place, tuple(settled))
 
     def _at(self, tree: Predicate, value: Any) -> bool | Predicate:
-        """The remaining tree of conditions if the field has this value."""
+        """Returns the remaining tree of conditions if the field has this value."""
         if self.name not in tree.names():
             return tree
         if not isinstance(tree, And | Or):
@@ -343,8 +343,8 @@ class _Field:
 
 
 def _named(layout: KeyLayout, at: int, leaf: Predicate) -> Sequence[Any] | None:
-    """The values that an equality names, without None if the field is not nullable. For other conditions, returns
-    None.
+    """Returns the values that an equality names, without None if the field is not nullable. For other conditions,
+    returns None.
     """
     equal = equalities(leaf)
     if equal is None:
@@ -353,7 +353,7 @@ def _named(layout: KeyLayout, at: int, leaf: Predicate) -> Sequence[Any] | None:
 
 
 def _bounds(leaf: Predicate) -> Bounds | None:
-    """The bounds that are equivalent to a condition on one field, or None if no bounds are."""
+    """Returns the bounds that are equivalent to a condition on one field, or None if no bounds are."""
     match leaf:
         case Comparison(_, ">" | ">=" as operator, value):
             return Bounds(low=value, low_inclusive=operator == ">=")

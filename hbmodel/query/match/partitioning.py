@@ -81,7 +81,7 @@ def _cut(key_range: KeyRange, cuts: Sequence[bytes]) -> list[KeyRange]:
 
 
 def _common(ranges: Sequence[KeyRange], limits: Sequence[KeyRange]) -> list[KeyRange]:
-    """The intersection of two lists of ranges, each sorted and disjoint."""
+    """Returns the intersection of two lists of ranges, each sorted and disjoint."""
     starts = [limit.start for limit in limits]
     common_ranges: list[KeyRange] = []
     for key_range in ranges:
@@ -92,7 +92,7 @@ def _common(ranges: Sequence[KeyRange], limits: Sequence[KeyRange]) -> list[KeyR
 
 
 def within(plan: Plan, partition: QueryPartition[object]) -> Plan:
-    """The plan, restricted to the keys of one partition.
+    """Returns the plan, restricted to the keys of one partition.
 
     Raises:
         QueryError: the plan and the partition read different tables, because the index was rebuilt after the query was

@@ -41,7 +41,7 @@ class Path:
     index: Index | None
 
     def position(self, row: bytes) -> bytes:
-        """The key without its salt, which determines the order over all buckets."""
+        """Returns the key without its salt, which determines the order over all buckets."""
         return row[self.salt.width :]
 
 
@@ -75,7 +75,8 @@ class Plan:
         match: how the query matches the path's key.
         asked: the query's buckets as they were before `buckets` was restricted to a partition, or to items before or
             after an object.
-        columns: the columns to read in each row of a wide model; None if the key ranges alone exclude as much.
+        columns: the columns to read in each row of a wide model; None if column ranges would exclude nothing more than
+            the key ranges.
         order: the order in which the buckets are merged, if it differs from that of their keys.
         bounds: places in the order. For each, True means that all items are above it, and False that all items are
             below it.
@@ -277,12 +278,12 @@ class Plan:
 
     @cached_property
     def place(self) -> Callable[[bytes], KeyPlace]:
-        """The function from a key without its salt to its sort key in the order over all buckets."""
+        """A function that returns the sort key of a key without its salt, in the order over all buckets."""
         return _itself if self.order is None else self.order.key
 
     @cached_property
     def row_place(self) -> Callable[[bytes], Any]:
-        """The function from a row key to its sort key."""
+        """A function that returns the sort key of a row key."""
         width, place = self.path.salt.width, self.place
         return lambda row: place(row[width:])
 
@@ -294,15 +295,15 @@ class Plan:
         return evolve(self, backwards=not self.backwards, rows=None if self.rows is None else self.rows[::-1])
 
     def after(self, position: bytes) -> Sequence[Bucket]:
-        """The part of every bucket after `position` in the direction of the scan."""
+        """Returns the part of every bucket after `position` in the direction of the scan."""
         return self.beyond(self.place(position), above=not self.backwards)
 
     def beyond(self, place: KeyPlace, above: bool) -> Sequence[Bucket]:
-        """The part of every bucket above a place, or below it."""
+        """Returns the part of every bucket above a place, or below it."""
         return [evolve(bucket, ranges=list(self._beyond(bucket, place, above))) for bucket in self.buckets]
 
     def rows_beyond(self, rows: Sequence[bytes], place: Any, above: bool) -> Sequence[bytes]:
-        """The row keys among these that are above a place, or below it."""
+        """Returns those of the given row keys that are above a place, or below it."""
         return [row for row in rows if (self.row_place(row) > place if above else self.row_place(row) < place)]
 
     def _beyond(self, bucket: Bucket, place: KeyPlace, above: bool) -> Iterator[KeyRange]:

@@ -65,7 +65,7 @@ class PlanShape:
     scanning: Scanning | None
 
     def match(self, parts: Sequence[Predicate]) -> KeyConditions:
-        """How the conditions of a query of this shape match the path's key.
+        """Returns how the conditions of a query of this shape match the path's key.
 
         The bytes of some codecs cannot express all bounds. Making ranges from such bounds raises `QueryError`.
 
@@ -87,7 +87,8 @@ class PlanShape:
         )
 
     def scan(self, terms: QueryTerms, parts: Sequence[Predicate], matched: KeyConditions) -> Plan | None:
-        """The plan of a query of this shape. None if only a part of it is known, so that the plan must be built.
+        """Returns the plan of a query of this shape, or None if only a part of it is known, so that the plan must be
+        built.
 
         Args:
             parts: the conjuncts of the query.
@@ -128,8 +129,8 @@ def shape_key(
     path_name: str | None,
     adopting: bool,
 ) -> Hashable | None:
-    """Everything on which the choice of a path depends, apart from the schema. None if it depends on the values of
-    conditions.
+    """Returns everything on which the choice of a path depends, apart from the schema. Returns None if the choice
+    depends on the values of conditions.
 
     Args:
         parts: the conjuncts of the query.
@@ -163,8 +164,8 @@ def shape_key(
 def shape_of(
     built: Plan, way: Direction, matched: KeyConditions, parts: Sequence[Predicate], depends: bool
 ) -> PlanShape | None:
-    """The shape of a query that has been planned; None if the choice of the path depends on more than the query's
-    shape.
+    """Returns the shape of a query that has been planned, or None if the choice of the path depends on more than the
+    query's shape.
 
     Args:
         matched: the match with the key of the plan's path.
@@ -202,7 +203,7 @@ def shape_of(
 
 
 def _conditions_key(parts: Sequence[Predicate]) -> Hashable | None:
-    """The conditions without their values; None if the plan may be different for other values.
+    """Returns the conditions without their values, or None if the plan may be different for other values.
 
     The plan is the same for all values only if each field has one equality and no other condition, or at most one lower
     bound, one upper bound and one prefix. If a field has more conditions, their values decide which of these the plan
@@ -234,8 +235,8 @@ def _conditions_key(parts: Sequence[Predicate]) -> Hashable | None:
 
 
 def _fits_by_form(index: Index) -> bool:
-    """Whether an index can be chosen by the form of conditions alone, because their values do not influence whether it
-    has an entry for every row that satisfies them.
+    """Whether an index can be chosen without the values of conditions, because the values do not influence whether
+    it has an entry for every row that satisfies them.
     """
     return all(isinstance(condition, Not) and _is_none(condition.parts[0]) for condition in index.conditions)
 

@@ -35,7 +35,7 @@ MAX_SCANS = 100_000
 
 
 def paths_of(schema: TableSchema, indexes: Iterable[Index]) -> list[Path]:
-    """The primary path, then one path for each of these indexes."""
+    """Returns the primary path, then one path for each of these indexes."""
     primary = Path(PRIMARY, schema.table, schema.layout, schema.salt, None)
     return [primary, *(Path(index.name, index.table, index.layout, index.salt, index) for index in indexes)]
 
@@ -48,7 +48,7 @@ def plan(
     adopting: bool = False,
     each: Set[str] = frozenset(),
 ) -> Plan:
-    """Chooses a path and turns the query into gets or scans of it.
+    """Chooses a path, and plans the gets or scans that read the query from this path.
 
     If the whole primary key is fixed, rows are read by a get. Otherwise the path with the most fixed leading fields is
     chosen. Among several such paths, those whose next field is bounded, and indexes that contain only some rows, are
@@ -67,7 +67,7 @@ def plan(
 
     Raises:
         UnknownIndex, IndexUnavailable: `use_index` names an index that does not exist or cannot be read yet.
-        OrderNotAvailable: no path gives the order. FullScanRefused: the scan is unbounded, no limit ends it, and the
+        OrderNotAvailable: no path has the order. FullScanRefused: the scan is unbounded, no limit ends it, and the
         query does not allow a full scan. QueryError: a range on a key field whose bytes do not keep its order.
     """
     schema = terms.schema
@@ -228,9 +228,9 @@ def _mention_misfit(schema: TableSchema, paths: Sequence[Path], predicates: Sequ
 def _partial_indexes(
     terms: QueryTerms, paths: Sequence[Path], each: Set[str] = frozenset()
 ) -> Iterator[tuple[Index, str, KeyConditions]]:
-    """The indexes that could answer a query if it had their own conditions too, each with these conditions, and with
-    the match of the query that has them. The query must have no conditions on the same fields, since these may exclude
-    each other.
+    """Yields the partial indexes that could answer the query if the conditions of the index were added to the query.
+    With each index come the missing conditions as text, and the match of the extended query. Indexes with conditions on
+    fields that the query already restricts are left out, since the conditions may exclude each other.
     """
     parts = conjuncts(terms.predicate)
     said = frozenset[str]().union(*(part.names() for part in parts))
@@ -248,8 +248,8 @@ def _partial_indexes(
 
 
 def _mixed(layout: KeyLayout, each: Set[str]) -> str | None:
-    """One of these fields, if the keys with one of its values may lie between the keys with another value; otherwise
-    None.
+    """Returns one of these fields, if the keys with one of its values may lie between the keys with another value;
+    otherwise None.
     """
     return next((f.name for f in layout.fields if f.name in each and not f.codec.delimited), None)
 
@@ -298,7 +298,7 @@ def _mention_unreadable(terms: QueryTerms, readable: Sequence[Index]) -> None:
 
 
 def _mention_order(terms: QueryTerms, readable: Sequence[Index], chosen: Path) -> None:
-    """Raises `FullScanRefused` if conditions bound the key of a path that does not give the order of the query."""
+    """Raises `FullScanRefused` if conditions bound the key of a path that does not have the order of the query."""
     schema, parts = terms.schema, conjuncts(terms.predicate)
     for path in paths_of(schema, readable) if terms.ordering else ():
         matched = _match(path, parts, schema)
@@ -338,14 +338,14 @@ def _mention_none(terms: QueryTerms, ways: Sequence[tuple[KeyLayout, KeyConditio
 
 
 def _never_none(parts: Sequence[Predicate]) -> Set[str]:
-    """The fields that are not None in any row that satisfies the conditions."""
+    """Returns the fields that are not None in any row that satisfies the conditions."""
     alone = [(next(iter(part.names())), part.test()) for part in parts if len(part.names()) == 1]
     return {name for name, test in alone if not test({name: None})}
 
 
 def _scans_to_merge(path: Path, matched: KeyConditions, way: Direction, each: Set[str] = frozenset()) -> int:
-    """How many scans must be merged so that the items have an order that the keys do not have; 0 if rows are read by
-    their keys.
+    """Returns how many scans must be merged so that the items have an order that the keys do not have; 0 if rows are
+    read by their keys.
     """
     if not way.merged or (path.index is None and matched.complete(path.layout)):
         return 0
@@ -355,7 +355,7 @@ def _scans_to_merge(path: Path, matched: KeyConditions, way: Direction, each: Se
 
 
 def _mention_merging(terms: QueryTerms, ways: Sequence[tuple[Path, KeyConditions, Direction]]) -> None:
-    """Raises `QueryError` if a path could give the required order, but only by merging too many scans."""
+    """Raises `QueryError` if a path could provide the required order, but only by merging too many scans."""
     for path, matched, way in ways:
         raise QueryError(
             "The order needs a merge of more scans than are allowed, one for each combination of values and salt "
@@ -401,8 +401,8 @@ def _build(
         check_kept(reader)
     read = matched
     if each and path.index is None and order is None and matched.pieces is None and not matched.complete(path.layout):
-        # The ranges for each value are computed when the value is read. Here the ranges for one value stand for all of
-        # them.
+        # The ranges for each value are computed when the value is read. Here the ranges for one value represent those
+        # of all values.
         fixed = zip(matched.fixed(path.layout), matched.parts, strict=True)
         read = evolve(matched, parts=[values[:1] if name in each else values for name, values in fixed])
     buckets, rows = buckets_and_rows(schema, path, read, columns, backwards, order)
@@ -436,7 +436,7 @@ def _build(
 
 
 def _pushed(path: Path, matched: KeyConditions, residual: Sequence[Predicate]) -> Sequence[Predicate]:
-    """The conditions that the server may test while it scans a path."""
+    """Returns the conditions that the server may test while it scans a path."""
     if path.index is not None:
         return [c.on_entry for c in matched.conditions if any(c.asked is p for p in residual)]
     # Under a random salt, only the newest of several rows with the same key counts, so the server must not drop rows

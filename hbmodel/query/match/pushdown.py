@@ -38,7 +38,7 @@ def server_filter(
     indexed: bool,
     adopting: bool = False,
 ) -> Filter | None:
-    """A filter for the scan of a path, or None.
+    """Returns a filter for the scan of a path, or None.
 
     Args:
         residual: the conditions that the key ranges do not enforce.
@@ -58,8 +58,9 @@ def server_filter(
 
 
 def keys_filter(reader: RowDecoder) -> Filter | None:
-    """A filter that leaves out all values, for a scan that needs only row keys. None if most rows cannot be recognised
-    as objects without a value. Rows with a liveness cell may be read again for its value, see `rereads`.
+    """Returns a filter that leaves out all values, for a scan that needs only row keys. Returns None if most rows
+    cannot be recognised as objects without a value. Rows with a liveness cell may be read again for its value, see
+    `rereads`.
     """
     schema = reader.schema
     if reader.names is None or reader.fields or reader.indexed or schema.exists_column is not None:
@@ -75,8 +76,8 @@ def rereads(plan: Plan) -> bool:
 
 
 def dropped_by_client(plan: Plan) -> list[Predicate]:
-    """The conditions for which the client may drop rows that it has read, because they are not enforced exactly by the
-    key ranges or the scan's filter.
+    """Returns the conditions for which the client may drop rows that it has read, because they are not enforced exactly
+    by the key ranges or the scan's filter.
     """
     schema, layout, on_index = plan.terms.schema, plan.path.layout, plan.path.index is not None
     settled = plan.match.consumed if on_index else ()
@@ -132,8 +133,8 @@ def _accepts_missing(predicate: Predicate, field: Field) -> bool:
 
 
 def _key_filter(predicate: Comparison | In | StartsWith, layout: KeyLayout) -> Filter | None:
-    """The filter for an equality on ASCII text in a key. The text's bytes are stored unchanged, so the key must contain
-    them.
+    """Returns the filter for an equality on ASCII text in a key. The text's bytes are stored unchanged, so the key must
+    contain them.
 
     None for other conditions, and for descending fields, whose bytes are complemented.
     """

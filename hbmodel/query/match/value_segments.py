@@ -28,19 +28,19 @@ EVERY = (b"", None)
 
 
 def as_one(segment: Segment) -> Segment:
-    """The same segment, with all remaining conditions joined into one."""
+    """Returns the same segment, with all remaining conditions joined into one."""
     left = [tree for tree in segment.left if not isinstance(tree, bool)]
     condition = all_of(left)
     return Segment(segment.start, segment.stop, (condition,))
 
 
 def all_of(trees: Sequence[Predicate]) -> Left:
-    """The remaining condition if all of these must hold; True if there are none."""
+    """Returns the remaining condition if all of these must hold; True if there are none."""
     return True if not trees else trees[0] if len(trees) == 1 else And(tuple(trees))
 
 
 def any_of(trees: Sequence[Predicate]) -> Left:
-    """The remaining condition if at least one of these must hold; False if there are none."""
+    """Returns the remaining condition if at least one of these must hold; False if there are none."""
     return False if not trees else trees[0] if len(trees) == 1 else Or(tuple(trees))
 
 
@@ -50,7 +50,7 @@ def _below(stop: bytes | None, other: bytes | None) -> bool:
 
 
 def both(left: Sequence[Segment], right: Sequence[Segment]) -> list[Segment]:
-    """The segments of the values that are in both lists, with the conditions of both."""
+    """Returns the segments of the values that are in both lists, with the conditions of both."""
     segments: list[Segment] = []
     at = to = 0
     while at < len(left) and to < len(right):
@@ -66,8 +66,8 @@ def both(left: Sequence[Segment], right: Sequence[Segment]) -> list[Segment]:
 
 
 def either(sides: Sequence[Sequence[Segment]]) -> list[Segment]:
-    """The segments of the values that are in at least one of these lists. Each given segment has one condition; where
-    segments overlap, one of their conditions must hold.
+    """Returns the segments of the values that are in at least one of these lists. Each given segment has one condition;
+    where segments overlap, one of their conditions must hold.
     """
     events: dict[bytes, list[tuple[int, Left | None]]] = {}
     for number, segments in enumerate(sides):

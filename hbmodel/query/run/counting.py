@@ -14,7 +14,7 @@ from hbmodel.store.wide.object_filters import COUNTED
 
 
 def count_items(executor: PlanExecutor) -> int:
-    """The number of items of the executor's plan. If keys are enough to count the items, only keys are read."""
+    """Returns the number of items of the executor's plan. If keys are enough to count the items, only keys are read."""
     plan, reader = executor.plan, executor.plan.reader
     adopted = reader.adopting and (reader.indexed or checks_rows(reader.schema))
     checked = plan.accepts is not None or plan.path.salt.random or adopted
@@ -32,8 +32,8 @@ def count_items(executor: PlanExecutor) -> int:
 
 
 def _count_external(executor: PlanExecutor) -> int:
-    """The number of objects in an external table. Usually the first cell of a row is enough to decide whether it is an
-    object.
+    """Returns the number of objects in an external table. Usually the first cell of a row is enough to decide whether
+    it is an object.
     """
     plan, reader = executor.plan, executor.plan.reader
     if plan.filter not in {None, KeyOnly()} or not reader.whole_families:
@@ -47,7 +47,7 @@ def _count_external(executor: PlanExecutor) -> int:
 
 
 def _objects_of(executor: PlanExecutor, rows: Sequence[bytes]) -> int:
-    """The number of objects among these rows, which are read again with their values."""
+    """Returns the number of objects among these rows, which are read again with their values."""
     reader, table, count = executor.plan.reader, executor.plan.path.table, 0
     for start in range(0, len(rows), GET_CHUNK):
         rows_read = executor.store.get(table, rows[start : start + GET_CHUNK], reader.columns)

@@ -109,7 +109,7 @@ def downsample(
 
 
 def _in_order(query: Query[Any], at: FieldExpression[Any]) -> Query[Any]:
-    """The query sorted by time, with the same items."""
+    """Returns the query sorted by time, with the same items."""
     terms = query.terms
     chosen = terms.limit is not None or terms.offset or terms.row_bounds
     if terms.ordering or not (chosen or terms.backwards):
@@ -137,7 +137,7 @@ def _is_nan(value: object) -> bool:
 
 
 def _spans(items: Iterator[tuple[Any, Any]], origin: Any, every: Any, backwards: bool) -> Iterator[TimeSpan[Any]]:
-    """The spans for pairs of time and value in ascending or descending order of time.
+    """Yields the spans for pairs of time and value in ascending or descending order of time.
 
     Of several values with the same time, the first in the order of the key counts as the earliest, even if the scan
     reads `backwards`.

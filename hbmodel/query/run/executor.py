@@ -50,7 +50,7 @@ Found = tuple[bytes, Values]
 
 
 def _nothing() -> None:
-    """Checks nothing."""
+    """Does nothing: the default for `check`."""
 
 
 @frozen(eq=False)
@@ -72,7 +72,7 @@ class PlanExecutor:
     load: Callable[[Iterator[Found]], Generator[Found, None, None]] | None = None
 
     def items(self, after: bytes | None = None) -> Generator[Found, None, None]:
-        """All items of the plan, or all items after the position `after`, in the path's order.
+        """Yields all items of the plan, or all items after the position `after`, in the path's order.
 
         If the query continues after rows that cannot be read, these rows are among the items, as `Unreadable`.
         """
@@ -89,12 +89,12 @@ class PlanExecutor:
         return self._decoded(self.merged(ranges, plan.filter, plan.reader.columns))
 
     def taken(self, count: int, after: bytes | None = None) -> list[Found]:
-        """The first items of the plan, or the first items after the position `after`, at most `count`. If a row cannot
-        be read, the error is raised.
+        """Returns the first items of the plan, or the first items after the position `after`, at most `count`. If a row
+        cannot be read, the error is raised.
         """
         plan = self.plan
         rows_found: list[Found] = []
-        # Usually one scan of one range returns all of them, and reading it directly is faster than the general case.
+        # Usually one scan of one range returns all items, and reading it directly is faster than the general case.
         if self.wanted == count and plan.path.index is None and plan.rows is None and self.scans_exactly:
             ranges = [
                 key_range
@@ -155,7 +155,7 @@ class PlanExecutor:
         return self.plan.settled and not self.plan.path.salt.random
 
     def scans(self, ranges: Iterable[KeyRange], table_filter: Any, columns: Sequence[bytes]) -> list[Scan]:
-        """A scan of each of these ranges."""
+        """Returns a scan of each of these ranges."""
         limit = None if self.wanted is None else self._first_limit
         batch = self._most if limit is None else min(self._most, max(2, limit))
         return [Scan(key_range, self.plan.backwards, columns, table_filter, limit, batch) for key_range in ranges]
@@ -216,7 +216,7 @@ class PlanExecutor:
             yield from itertools.chain.from_iterable(runs)
 
     def first_scans(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> list[Scan]:
-        """The first scan of each bucket that has any ranges."""
+        """Returns the first scan of each bucket that has any ranges."""
         at = -1 if self.plan.backwards else 0
         return self.scans([bucket.ranges[at] for bucket in buckets if bucket.ranges], table_filter, columns)
 
@@ -238,8 +238,8 @@ class PlanExecutor:
         with ExitStack() as closed:
             for batches in started:
                 closed.callback(close_scan, batches)
-            # If there are many runs, many rows have been read by the time at which one run needs more, so its next
-            # portion is larger.
+            # If there are many runs, many rows have been read when one run needs more rows, so the next portion of that
+            # run is larger.
             growth = max(2, len(live))
             runs = [
                 self._run(first, self.scans(ranges, table_filter, columns), growth)
@@ -252,8 +252,8 @@ class PlanExecutor:
     def _only_run(
         self, bucket: Bucket, table_filter: Any, columns: Sequence[bytes]
     ) -> Generator[Sequence[Row], None, None]:
-        """The batches of a bucket that is read alone. This is a fast path: most queries read one bucket, and often only
-        few rows.
+        """Yields the batches of a bucket that is read alone. This is a fast path: most queries read one bucket, and
+        often only few rows.
         """
         scans = self.scans(bucket.ranges[::-1] if self.plan.backwards else bucket.ranges, table_filter, columns)
         (first,) = self.started(scans[:1])
@@ -265,7 +265,7 @@ class PlanExecutor:
     def _run(
         self, first: Iterator[Sequence[Row]], scans: Sequence[Scan], growth: int
     ) -> Generator[Sequence[Row], None, None]:
-        """The batches of successive scans, of which the first is already started.
+        """Yields the batches of successive scans, of which the first is already started.
 
         The limit of a scan also counts rows that are not objects or do not match. If the caller still needs rows when
         the limit is reached, the rest of the scan is read in growing portions, and finally without a limit. For a
@@ -302,7 +302,7 @@ class PlanExecutor:
             close_scan(batches)
 
     def _reread(self, batch: Sequence[Row]) -> Sequence[Row]:
-        """The rows of a batch. Rows whose liveness cell was returned without its value are read again."""
+        """Returns the rows of a batch. Rows whose liveness cell was returned without its value are read again."""
         if not self._rereads:
             return batch
         plan, liveness = self.plan, self.plan.reader.schema.liveness_column
@@ -328,14 +328,16 @@ class PlanExecutor:
             yield from self.items_of(batches)
 
     def items_of(self, batches: Iterable[Iterable[Row]]) -> Generator[Found, None, None]:
-        """The items in these batches of rows, which are in the path's order."""
+        """Yields the items in these batches of rows, which are in the path's order."""
         accepts = self.plan.accepts
         for batch in self._distinct(batches) if self.plan.path.salt.random else batches:
             found = self._at_once(batch) if isinstance(batch, Sequence) else self._one_by_one(batch)
             yield from found if accepts is None else (item for item in found if accepts(item[1]))
 
     def _at_once(self, rows: Sequence[Row]) -> Iterable[Found]:
-        """The objects among these rows. An error in a row is raised only after the objects before it were taken."""
+        """Returns the objects among these rows. An error in a row is raised only after the objects before it were
+        taken.
+        """
         try:
             return decode_objects(self.plan.reader)(rows)
         except HbmodelError:
@@ -366,7 +368,7 @@ class PlanExecutor:
                 ]
 
     def entries(self, batches: Iterable[Iterable[Row]]) -> Iterator[Row]:
-        """The index entries in these batches; for a covering index, without bare entries."""
+        """Yields the index entries in these batches; for a covering index, without bare entries."""
         entries = itertools.chain.from_iterable(batches)
         return (
             entries
@@ -375,8 +377,8 @@ class PlanExecutor:
         )
 
     def entry_reader(self) -> Callable[[Sequence[Row]], Protocol[list[Values | None]]]:
-        """A function that takes entries of the plan's index and returns for each the values of its row, or None if the
-        entry must not be returned.
+        """Returns a function that returns, for each of some entries of the plan's index, the values of the entry's row,
+        or None if the entry must not be returned.
         """
         plan = self.plan
         assert plan.path.index is not None

@@ -80,13 +80,13 @@ def in_plans(keys: Sequence[Key], size: int = PLANNED) -> Iterator[Sequence[Key]
 
 
 def conditions_of(fields: Sequence[Any], keys: Sequence[Key]) -> list[In]:
-    """The conditions of one query that finds the items of all these keys."""
+    """Returns the conditions of one query that finds the items of all these keys."""
     return [In(field, tuple(dict.fromkeys(key[at] for key in keys))) for at, field in enumerate(fields)]
 
 
 def _packed(plan: Plan, places: Sequence[int], keys: Sequence[Key]) -> list[tuple[bytes, ...] | None]:
-    """The packed values of each key, in the order of `places`. None for a key with a value that the conditions of the
-    query exclude.
+    """Returns the packed values of each key, in the order of `places`, or None for a key with a value that the
+    conditions of the query exclude.
     """
     slots = [
         (at, partial(plan.path.layout.pack_field, place), frozenset(plan.match.parts[place]))
@@ -97,7 +97,7 @@ def _packed(plan: Plan, places: Sequence[int], keys: Sequence[Key]) -> list[tupl
 
 
 def _portions(plan: Plan, places: Sequence[int], keys: Sequence[Sequence[bytes] | None]) -> list[Portion]:
-    """The portion of the plan for each key, given the packed values of the keys."""
+    """Returns the portion of the plan for each key, given the packed values of the keys."""
     match, schema = plan.match, plan.reader.schema
     pieces: dict[tuple[bytes, ...], list[KeyPiece]] | None = None
     if match.pieces is not None:
@@ -127,7 +127,7 @@ def first_of_each(
     together: int = TOGETHER,
     errors: list[RowError] | None = None,
 ) -> list[Found | None]:
-    """The first item for each key, or None if it has none.
+    """Returns the first item for each key, or None for a key without items.
 
     Args:
         executor: the executor of the plan for all keys; its `wanted` is 1.
@@ -160,7 +160,7 @@ def first_of_each(
 
 
 def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None], together: int) -> list[Found | None]:
-    """The first item in each range of keys. The ranges contain only items and rows that are not objects."""
+    """Returns the first item in each range of keys. The ranges contain only items and rows that are not objects."""
     plan = executor.plan
     columns, exists, values, width = plan.reader.columns, plan.reader.exists, plan.reader.values, plan.path.salt.width
     live = [at for at, key_range in enumerate(ranges) if key_range is not None and not key_range.empty]
@@ -187,7 +187,7 @@ def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None], togeth
 
 
 def _behind(executor: PlanExecutor, key_range: KeyRange, last: bytes, columns: Sequence[bytes]) -> Found | None:
-    """The first item of a range that comes after the row `last`."""
+    """Returns the first item of a range that comes after the row `last`."""
     plan = executor.plan
     rest = key_range.before(last) if plan.backwards else key_range.after(last)
     with closing(
@@ -208,7 +208,7 @@ def _first_readable(items: Iterator[Found], errors: list[RowError] | None) -> Fo
 
 
 def _got(executor: PlanExecutor, portions: Sequence[Portion], errors: list[RowError] | None) -> list[Found | None]:
-    """The first item of each portion, read by one multi-get, because the whole key is fixed."""
+    """Returns the first item of each portion, read by one multi-get, because the whole key is fixed."""
     plan = executor.plan
     wanted = list(dict.fromkeys(row for portion in portions for row in portion.rows or ()))
     answers = executor.store.get(plan.path.table, wanted, plan.reader.columns_of_gets) if wanted else ()
@@ -250,7 +250,7 @@ def _first(
     started: Started,
     errors: list[RowError] | None,
 ) -> Found | None:
-    """The first item in some buckets of the primary table. The first scan of each bucket is already started."""
+    """Returns the first item in some buckets of the primary table. The first scan of each bucket is already started."""
     plan = executor.plan
     if errors is None and executor.scans_exactly and len(buckets) == 1 and len(buckets[0].ranges) == 1:
         # Usually one scan of one range has the item, and reading it directly is faster than the general case.
@@ -290,8 +290,8 @@ def _started(
 def _first_entries(
     executor: PlanExecutor, streams: Sequence[Iterator[Row]], errors: list[RowError] | None
 ) -> list[Found | None]:
-    """The first entry of each stream that leads to an item. Each multi-get checks one entry of every stream for which
-    no item was found so far.
+    """Returns the first entry of each stream that leads to an item. Each multi-get checks one entry of every stream for
+    which no item was found so far.
     """
     read, key_test, width = executor.entry_reader(), executor.plan.entry_test, executor.plan.path.salt.width
     firsts: list[Found | None] = [None] * len(streams)

@@ -20,7 +20,7 @@ CHUNKS = (1, 10, 100)
 
 
 def with_maps(store: Store, terms: QueryTerms, items: Iterator[Any]) -> Iterator[Any]:
-    """The objects of a query with the map columns that it loads; some objects are read ahead.
+    """Yields the objects of a query with the map columns that it loads; some objects are read ahead.
 
     The store must be the model's view (see `folded`), and the items must be whole objects.
 
@@ -34,7 +34,7 @@ def with_maps(store: Store, terms: QueryTerms, items: Iterator[Any]) -> Iterator
 
 
 def with_loaded(store: Store, terms: QueryTerms, items: Iterator[Found]) -> Generator[Found, None, None]:
-    """The items of a query with the map columns that it loads. An item whose map columns cannot be read is
+    """Yields the items of a query with the map columns that it loads. An item whose map columns cannot be read is
     `Unreadable`. Some items are read ahead. Closing this iterator also closes `items`.
     """
     schema, number = terms.schema, 0
@@ -65,7 +65,7 @@ def with_loaded(store: Store, terms: QueryTerms, items: Iterator[Found]) -> Gene
 
 def load_maps(store: Store, terms: QueryTerms, objects: Sequence[Any]) -> Sequence[Any]:
     """Reads the map columns that a query loads for some objects, by one call to the store, and returns the objects with
-    them.
+    these map columns.
 
     Raises:
         DecodingError: an entry cannot be read.

@@ -92,7 +92,8 @@ class EntryReader:
     def found(
         self, keys: KeyRange, wanted: int | None = None, *, backwards: bool = False
     ) -> Generator[Found, None, None]:
-        """The entries in a range of keys, in the order of the keys' bytes, or in the opposite order if `backwards`.
+        """Yields the entries in a range of keys, in the order of the keys' bytes, or in the opposite order if
+        `backwards`.
 
         Args:
             wanted: the maximum number of entries that will be taken, or None.
@@ -110,7 +111,7 @@ class EntryReader:
             keys, wanted = keys.before(last) if backwards else keys.after(last), wanted * LIMIT_GROWTH
 
     def last(self, keys: KeyRange) -> Found | None:
-        """The last entry in a range of keys."""
+        """Returns the last entry in a range of keys."""
         if keys.empty or not self.exists():
             return None
         for _ in range(BACKWARDS):
@@ -134,15 +135,15 @@ class EntryReader:
             close_scan(batches)
 
     def _cell(self, entry: Row) -> bytes:
-        """The cell of an entry; empty if the entry was removed."""
+        """Returns the cell of an entry; empty if the entry was removed."""
         return next(iter(entry.columns.values())).value
 
     def digest(self, keys: KeyRange) -> bytes:
-        """A digest that distinguishes the tokens of this slice from the tokens of other slices."""
+        """Returns a digest that distinguishes the tokens of this slice from the tokens of other slices."""
         return digest_of("map", self.schema.table, self.of.column, self.row, keys.start, keys.stop)
 
     def decoded(self, entry: Found) -> tuple[Any, Any]:
-        """The decoded key and value; raises `DecodingError`."""
+        """Returns the decoded key and value; raises `DecodingError`."""
         try:
             return self.of.key_of(entry[0]), self.of.value_of(entry[1])
         except DecodingError as error:
@@ -212,28 +213,30 @@ class MapSlice(Generic[K, V]):
                 yield from islice(entries, self.maximum)
 
     def all(self) -> dict[K, V]:
-        """All entries, in memory."""
+        """Returns all entries as a dictionary."""
         return dict(self)
 
     def get(self, key: K, default: D | None = None) -> V | D | None:
-        """The value of a key, or the default if the slice has no such key."""
+        """Returns the value of a key, or the default if the slice has no such key."""
         key_range = self.range.intersect(KeyRange.exactly(self._reader.of.key_bytes(key)))
         return next((self._reader.decoded(entry)[1] for entry in list(self._reader.found(key_range, 1))), default)
 
     def first(self) -> tuple[K, V] | None:
-        """The first entry, or None."""
+        """Returns the first entry, or None."""
         return next(iter(self.limit(1 if self.maximum is None else min(self.maximum, 1))), None)
 
     def last(self) -> tuple[K, V] | None:
-        """The last entry, or None. It is found by bisection, so the cost hardly depends on the number of entries."""
+        """Returns the last entry, or None. It is found by bisection, so the cost hardly depends on the number of
+        entries.
+        """
         if self.maximum is not None:
             raise QueryError("last() cannot be combined with limit(): leave it out.", field=self._reader.of.name)
         entry = self._reader.last(self.range)
         return None if entry is None else self._reader.decoded(entry)
 
     def count(self) -> int:
-        """The number of entries. All entries are read, because removed ones do not count, but they are not kept in
-        memory.
+        """Returns the number of entries. All entries are read, because removed ones do not count, but they are not kept
+        in memory.
         """
         with closing(self._found()) as entries:
             return sum(1 for _ in entries)

@@ -76,7 +76,9 @@ class PageWindow:
 
     @classmethod
     def of(cls, size: int, token: Token | None, maximum: int | None = None, skipped: int = 0) -> PageWindow:
-        """The window of a page of at most `size` items. The query's limit is kept even if the token was altered."""
+        """Returns the window of a page of at most `size` items. The query's limit is kept even if the token was
+        altered.
+        """
         if token is None:
             passed = None if maximum is None and not skipped else 0
             return cls(skipped, size if maximum is None else min(size, maximum), None, False, passed, maximum)
@@ -89,7 +91,7 @@ class PageWindow:
         return cls(0, min(limits), token.position, token.backwards, passed, maximum)
 
     def behind(self, skipped: Skipped) -> PageWindow:
-        """The window of the first page, which is read after the skipped items."""
+        """Returns the window of the first page, which is read after the skipped items."""
         take = 0 if skipped.ended else self.take
         return evolve(self, skip=0, take=take, position=skipped.position, first=True)
 
@@ -119,7 +121,7 @@ class PageWindow:
         else:
             stop = None if self.passed is None else self.passed + len(taken)
         # If the page is empty because its items were deleted, its tokens lead to the first and the last items that the
-        # query has at the time at which they are used.
+        # query has when the tokens are used.
         edges = (taken[0][0], taken[-1][0]) if taken else (None, None)
         preceded = more if self.backwards else self.position is not None and not self.first
         followed = (self.position is not None) if self.backwards else more

@@ -22,7 +22,9 @@ from hbmodel.query.run.unreadable_rows import portion
 
 
 def shape(plan: Plan) -> Callable[[Values], Any]:
-    """The function that makes an item of the query (an object, or a tuple of the selected fields) from field values."""
+    """Returns the function that makes an item of the query (an object, or a tuple of the selected fields) from field
+    values.
+    """
     selection = plan.terms.selection
     if selection is None:
         return plan.reader.make

@@ -14,11 +14,11 @@ from hbmodel.protocol.operations import Protocol
 from hbmodel.store.values import Row
 
 Found = tuple[bytes, Values]
-"""As in the executor."""
+"""An item before it is made into an object, as in the executor."""
 
 
 def up_to(items: Iterable[Found], count: int | None) -> Iterator[Found]:
-    """The items up to and including the object with this number. The unreadable rows before it are among them."""
+    """Yields the items up to and including the object with this number, with the unreadable rows before this object."""
     left = count
     if left == 0:
         return
@@ -45,7 +45,7 @@ class Portion:
 
 
 def portion(items: Iterable[Found], skip: int, take: int, last: bool) -> Portion:
-    """The portion of a page.
+    """Returns the portion of a page.
 
     Args:
         items: in the order of the read, from the start of the page on.
@@ -82,7 +82,7 @@ class TolerantVerifier(EntryVerifier):
     """
 
     def verify(self, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
-        """The values of the row of each entry, or None for an entry that must not be returned."""
+        """Returns the values of the row of each entry, or None for an entry that must not be returned."""
         rows_of = KeyMapper(self.schema).rows_of_entry_code(self.index)
         answers: list[Values | None] = []
         sound: list[bytes] = []

@@ -81,7 +81,7 @@ def increment(
                 )
             cell.check(current, number)
             return cell.add(number)
-        # This increment may create a row. It must not do so if rows have system cells by now.
+        # This increment may create a row. But it must not create a row if rows have system cells by now.
         with suppress(_Changed):
             return cell.add(number, partial(_check_unchanged, bind, binding))
 
@@ -126,14 +126,13 @@ class CounterCell:
             raise self._refused()
 
     def add(self, amount: int, gate: Gate | None = None) -> int:
-        """Increments the counter, and undoes this if the sum has wrapped.
+        """Increments the counter, and undoes the increment if the sum has wrapped.
 
-        The order of increments makes no difference, so undoing one takes back exactly its amount, whatever other
-        programs have added in between.
+        The order of increments makes no difference, so an increment can be undone exactly, whatever other programs have
+        added in between.
 
         Args:
-            gate: the gate that is asked before the increment is sent. For the increment that undoes it, no gate is
-                asked.
+            gate: called before the increment is sent. It is not called before the increment that undoes the first one.
         """
         with gated(gate):
             value = self._sent(amount)
@@ -147,7 +146,7 @@ class CounterCell:
                 "An increment took a counter beyond 64 bits, and undoing it failed: the counter may have wrapped. "
                 "Read it, and correct it."
             ) from error
-        if in_range(undone + amount):  # the increment that should undo the first one has not wrapped back
+        if in_range(undone + amount):  # the increment that undoes the first one did not wrap back
             raise self._wrapped(
                 "An increment took a counter beyond 64 bits, and was undone. Another program changed the counter in "
                 "between, so it may have wrapped: read it, and correct it."
@@ -167,7 +166,7 @@ class CounterCell:
             if cell is None or cell.value:
                 raise
         zero = Put(self.row, {self.column: COUNTER_ZERO})
-        # this is not applied if another program was faster
+        # this put does nothing if another program was faster
         self.sending.perform(self.store, CheckAndPut(self.table, self.row, self.column, b"", zero))
         return self._incremented(amount)
 

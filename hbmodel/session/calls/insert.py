@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 @define(eq=False)
 class Inserter:
-    """Inserts objects into a store, each only if its key is free and no pending call writes the row.
+    """Inserts objects into a store. An object is inserted only if its key is free and no pending call writes its row.
 
     Attributes:
         call: the name of the session's call, for error messages.
@@ -109,7 +109,7 @@ class Inserter:
         raise SchemaMismatch("The indexes of the table keep changing: insert again.", table=schema.table)
 
     def gate(self, binding: Binding) -> Gate:
-        """The gate for the writes of a protocol: it checks that their binding still holds."""
+        """Returns the gate for the writes of a protocol, which checks that their binding is still valid."""
 
         def check() -> None:
             if not self.bind(binding.schema).writes_like(binding):
@@ -134,7 +134,9 @@ class Attempt(Generic[T]):
     placed: list[Outcome] = field(factory=list)
 
     def protocol(self, binding: Binding) -> Protocol[Any]:
-        """The protocol that puts the object; raises `CapabilityError` if the store supports none for the model."""
+        """Returns the protocol that puts the object; raises `CapabilityError` if the store supports none for the
+        model.
+        """
         if isinstance(binding, BindingWithoutNone):
             binding.check_values([self.write])
         planner = row_planner(binding, self.by.clock.bound)
@@ -173,13 +175,13 @@ class Attempt(Generic[T]):
     def finished(self) -> T:
         """If the indexes have changed after the row was sent, completes the insert with the current binding.
 
-        The row is not put again, because other programs may have changed or deleted it since. Its index entries and
-        claims of unique values are added in the same way as by a build of an index.
+        The row is not put again, because other programs may have changed or deleted it since then. Its index entries
+        and claims of unique values are added in the same way as by a build of an index.
 
         Raises:
-            UniqueViolation: another row holds one of its values; the row was deleted again.
-            PartialWrite: another row holds one of its values, but the inserted row is not deleted because other
-                programs have written it since; or the model can no longer write the table.
+            UniqueViolation: another row has one of the object's unique values; the inserted row was deleted again.
+            PartialWrite: another row has one of the object's unique values, but the inserted row is not deleted because
+                other programs have written it since; or the model can no longer write the table.
             UnknownOutcome: the indexes keep changing.
         """
         by, schema = self.by, schema_of_object(self.obj)
@@ -206,7 +208,7 @@ class Attempt(Generic[T]):
         )
 
     def _bound(self) -> Binding:
-        """The current binding; raises `PartialWrite` if the model can no longer write the table."""
+        """Returns the current binding; raises `PartialWrite` if the model can no longer write the table."""
         schema = schema_of_object(self.obj)
         try:
             binding = self.by.bind(schema)
@@ -266,7 +268,7 @@ class Attempt(Generic[T]):
         ) from deleted.error
 
     def inserted(self, outcome: Any) -> T:
-        """The object as it is after the insert, with its version."""
+        """Returns the object as it is after the insert, with its version."""
         schema = schema_of_object(self.obj)
         if not schema.versioned:
             return as_written(self.obj)
@@ -301,8 +303,8 @@ def insert_between(work: UnitOfWork, pending: PendingRows, obj: T) -> T:
 
 
 def never_empty_column(schema: TableSchema, call: str) -> bytes:
-    """A column whose cell proves that a row without system cells exists. Raises `CapabilityError`, with the name of the
-    call, if there is none.
+    """Returns a column whose cell proves that a row without system cells exists. Raises `CapabilityError`, with the
+    name of the call, if there is none.
     """
     column = schema.exists_column or next((f.column for f in schema.columns if f.never_empty), None)
     if column is None and schema.wide_rows is not None and schema.wide_rows.bare:

@@ -13,12 +13,12 @@ from hbmodel.mapping.schema import TableSchema, schema_of_object
 
 
 def put_changes(obj: object, map_column: object, entries: object) -> dict[str, Any]:
-    """The changes of an update that puts entries."""
+    """Returns the changes of an update that puts entries."""
     return {map_of(schema_of_object(obj), map_column).name: entries}
 
 
 def remove_changes(obj: object, map_column: object, keys: Iterable[Any]) -> dict[str, Any]:
-    """The changes of an update that removes entries."""
+    """Returns the changes of an update that removes entries."""
     schema = schema_of_object(obj)
     map_field = map_of(schema, map_column)
     if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
@@ -40,13 +40,13 @@ class Removed(dict[Any, None]):
 def merged_entries(
     schema: TableSchema, loaded: Any, name: str, entries: object, row: bytes
 ) -> tuple[dict[Any, Any], Any]:
-    """The entries to write, in which None means a removal, and the resulting map column of the object.
+    """Returns the entries to write, in which None means a removal, and the resulting map column of the object.
 
     Args:
         loaded: the entries in the object, or `NotLoaded`.
 
     Raises:
-        EncodingError: an entry cannot be stored; names the field.
+        EncodingError: an entry cannot be stored; the error names the field.
     """
     map_field = schema.maps_by_name[name]
     try:

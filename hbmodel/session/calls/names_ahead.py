@@ -1,4 +1,6 @@
-"""Looks up the ids of the names in many objects, rows or keys in few calls, before they are encoded one by one."""
+"""Looks up the ids of the names in many objects, rows or keys with few calls, before the objects, rows or keys are
+encoded one by one.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ Key = Mapping[str, Any] | Sequence[Any]
 
 
 def objects_with_names(names: Names, objs: Iterable[Any], ahead: int = AT_ONCE) -> Iterator[Any]:
-    """Yields the objects. Before objects with names of dictionaries are yielded, their names are looked up together.
+    """Yields the objects. If objects contain names of dictionaries, the ids of these names are looked up together
+    before the objects are yielded.
 
     Args:
         ahead: how many objects are taken at once, if they have names.

@@ -30,12 +30,12 @@ from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 
 ATTEMPTS = 10
-"""How many times a put is tried if other programs create or delete the row between its two steps. In a store without
-check-and-mutate, the claim of a program that died during an insert has the same effect.
+"""How many times a put is tried if other programs create or delete the row between the two steps of the put. In a store
+without check-and-mutate, the claim of a program that died during an insert has the same effect.
 """
 
 Insert = Callable[[Any, int | None], object]
-"""Takes an object and its TTL in ms or None."""
+"""A function that accepts an object, and its TTL in ms or None."""
 
 
 def put(
@@ -168,8 +168,8 @@ def _updated(work: UnitOfWork, call: Pending) -> bool:
 def checked_puts(
     schema: TableSchema, rows: Sequence[Mapping[str, Any]], pending: PendingRows
 ) -> Sequence[UpdateFields]:
-    """The writes for puts without a read, one for each row. If a field of a row is given several times, the last value
-    is used.
+    """Returns the writes for puts without a read, one for each row. If a field of a row is given several times, the
+    last value is used.
 
     Raises:
         SessionError: a column without a default is not given, or a pending call writes a row.

@@ -1,4 +1,4 @@
-"""Puts some cells of rows in external tables, without reading the rows, for `Session.put`."""
+"""Puts cells into rows of external tables without reading the rows, for `Session.put`."""
 
 from __future__ import annotations
 

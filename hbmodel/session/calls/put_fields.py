@@ -1,4 +1,4 @@
-"""The fields that a put of a model must or may have."""
+"""The fields that a put of a model must contain, and those that it may contain."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PutFields:
 
     @classmethod
     def of(cls, schema: TableSchema) -> PutFields:
-        """The fields of a model. They are determined only once."""
+        """Returns the fields of a model, which are determined only once."""
         known: PutFields | None = schema.compiled.get("put")
         if known is not None:
             return known
@@ -39,8 +39,8 @@ class PutFields:
         return schema.keep("put", cls(schema.table, frozenset(schema.layout.names), required, names))
 
     def put_blindly(self, fields: Mapping[str, Any]) -> bool:
-        """Whether these fields of a row are put without a read. Then all of them must be known, and at least one must
-        not be in the key.
+        """Whether these fields of a row are put without a read. All of them must be fields of the model, and at least
+        one must not be in the key.
 
         Raises:
             SessionError: only the key is given, and no column is required.

@@ -63,8 +63,8 @@ def rekey(
 
 
 def _bound(bind: Callable[[TableSchema], Binding], schema: TableSchema, move: Move, progress: Progress) -> Binding:
-    """The binding for the move. Raises `PartialWrite` if the model can no longer write the table although the move has
-    begun.
+    """Returns the binding for the move. Raises `PartialWrite` if the model can no longer write the table although the
+    move has begun.
     """
     try:
         binding = bind(schema)

@@ -79,13 +79,13 @@ class RowGroup:
     Args:
         session: reads the objects.
         store: the store with the table.
-        work: makes the unit of work for an attempt, given the version that the row must have.
+        work: makes the unit of work for an attempt that requires the given version of the row.
         model: one of the models of the row.
         key: the fields of its row key.
 
     Raises:
         SessionError: the model's objects do not share rows, or it has no version.
-        IncompleteKey: names the missing fields.
+        IncompleteKey: key fields are missing; the error names them.
         CapabilityError: the store has no check-and-mutate.
     """
 
@@ -122,7 +122,7 @@ class RowGroup:
 
     @guarded
     def get(self, model: type[T], /, **key: Any) -> T | None:
-        """The object in this row that has the given key fields, or None.
+        """Returns the object in this row that has the given key fields, or None.
 
         Args:
             model: the class of the object, which may differ from the group's.
@@ -132,14 +132,14 @@ class RowGroup:
         Raises:
             SessionError: an object with this key is in another row; or the group has not used the model's column family
                 before, and a commit has stopped partway.
-            IncompleteKey: names the missing fields.
+            IncompleteKey: key fields are missing; the error names them.
             ConflictError: the group has not used the model's column family before, and the row has changed.
         """
         return self._session.get(model, **self._whole_key(model, key))
 
     @guarded
     def get_one(self, model: type[T], /, **key: Any) -> T:
-        """The object in this row that has the given key fields.
+        """Returns the object in this row that has the given key fields.
 
         Args:
             model: the class of the object, which may differ from the group's.
@@ -148,13 +148,13 @@ class RowGroup:
         Raises:
             RowNotFound: there is no such object.
             SessionError: as for `get`.
-            IncompleteKey: names the missing fields.
+            IncompleteKey: key fields are missing; the error names them.
             ConflictError: as for `get`.
         """
         return self._session.get_one(model, **self._whole_key(model, key))
 
     def _whole_key(self, model: type[Any], key: Mapping[str, Any]) -> dict[str, Any]:
-        """All key fields of an object of this row; begins the work on the column family of its model."""
+        """Begins the work on the column family of a model, and returns all key fields of an object in this row."""
         fields = self._fields(model)
         values = tuple(key.get(name, value) for name, value in zip(fields, self._values, strict=True))
         if not key.keys().isdisjoint(fields):
@@ -164,7 +164,7 @@ class RowGroup:
 
     @guarded
     def query(self, model: type[T]) -> Query[T]:
-        """A query on the objects of a model in the row."""
+        """Returns a query on the objects of a model in the row."""
         schema, fields = schema_of(model), self._fields(model)
         self._begun(schema)
         query = self._session.query(model)
@@ -279,8 +279,8 @@ class RowGroup:
             self.discard()
 
     def _begun(self, schema: TableSchema) -> UnitOfWork:
-        """The unit of work of the attempt. The first call of an attempt reads the version of the row, before any object
-        is read.
+        """Returns the unit of work of the attempt. The first call of an attempt reads the version of the row, before
+        any object is read.
 
         The first call for a model of a different column family links the version in that family to this version.
         """
@@ -296,7 +296,7 @@ class RowGroup:
         return self._work
 
     def _version_in(self, schema: TableSchema) -> RowVersionCell:
-        """The version of the row in the column family of a model."""
+        """Returns the version of the row in the column family of a model."""
         (version,) = read_versions_of(self._store, self._table, {self._row: [schema.family + b":" + ROW_VERSION]})[
             self._row
         ]
@@ -320,7 +320,9 @@ class RowGroup:
                 return
 
     def _fields(self, model: type[Any]) -> tuple[str, ...]:
-        """The row key fields of a model; raises `SessionError` if its objects are not in the row of this group."""
+        """Returns the row key fields of a model; raises `SessionError` if its objects are not in the row of this
+        group.
+        """
         schema = schema_of(model)
         layout = schema.layout
         fields = tuple(layout.names[: layout.rows]) if isinstance(layout, ObjectKeyLayout) else ()
@@ -343,7 +345,7 @@ class RowGroup:
 
 
 def _row_values(schema: TableSchema, key: Mapping[str, Any]) -> Values:
-    """The values of the row key in key order; raises `IncompleteKey` or `UnknownField`."""
+    """Returns the values of the row key in key order; raises `IncompleteKey` or `UnknownField`."""
     layout = schema.layout
     assert isinstance(layout, ObjectKeyLayout)
     names = layout.names[: layout.rows]
@@ -361,7 +363,7 @@ def _row_values(schema: TableSchema, key: Mapping[str, Any]) -> Values:
 
 
 def _row(schema: TableSchema, values: Values) -> bytes:
-    """The key of the row that has these values."""
+    """Returns the key of the row that has these values."""
     assert schema.wide is not None
     names = schema.layout.names
     parts = schema.layout.pack_leading(values)

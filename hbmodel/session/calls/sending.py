@@ -1,4 +1,4 @@
-"""Carries out the operations of a call that is made at once, and notes whether it may have changed a table."""
+"""Carries out the operations of a call that runs immediately, and notes whether the call may have changed a table."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Sending:
         return answer
 
     def _noted(self, protocol: Protocol[R]) -> Protocol[R]:
-        """The same protocol; notes each operation before it is carried out, and after it was answered."""
+        """Returns the same protocol, but notes each operation before it is carried out, and after it was answered."""
         try:
             operation = protocol.send(None)
             while True:
@@ -71,8 +71,8 @@ class Sending:
             protocol.close()
 
     def _begun(self, operation: Operation) -> None:
-        """Notes an operation that begins. A change counts as sent until it is certain that it was not. So it also
-        counts as sent if an interrupt comes before that is certain.
+        """Notes an operation that begins. A change counts as sent until it is certain that it was not sent. So it also
+        counts as sent if an interrupt arrives before this is certain.
         """
         self._operation = operation
         if self._calls is not None and isinstance(operation, Change):

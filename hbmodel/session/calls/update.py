@@ -24,7 +24,7 @@ from hbmodel.session.options import check_updated
 
 
 def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) -> Pending:
-    """The pending call of an update, whose `copy` is the changed object; see `Session.update`."""
+    """Returns the pending call of an update, whose `copy` is the changed object; see `Session.update`."""
     schema = schema_of_object(obj)
     version = version_of(schema, obj)
     update, merged = _update(schema, obj, key_of(schema, obj), changes, condition, version, partial(getattr, obj))
@@ -38,7 +38,7 @@ def update_call(obj: Any, changes: dict[str, Any], condition: Predicate | None) 
 
 
 def update_key_call(schema: TableSchema, fields: Mapping[str, Any], condition: Predicate | None) -> Pending:
-    """The pending call of an update by key; see `Session.update_key`."""
+    """Returns the pending call of an update by key; see `Session.update_key`."""
     key = {name: fields[name] for name in schema.layout.names if name in fields}
     changes = {name: value for name, value in fields.items() if name not in key}
     if len(key) < len(schema.layout.names):  # one of these names may be a misspelt key field
@@ -58,7 +58,7 @@ def _update(
     version: int,
     loaded: Callable[[str], Any],
 ) -> tuple[UpdateFields, dict[str, Any]]:
-    """The write of an update, and the resulting contents of the map columns that it changes.
+    """Returns the write of an update, and the resulting contents of the map columns that it changes.
 
     Args:
         subject: the object or key that is named in outcomes and errors.

@@ -1,4 +1,6 @@
-"""Writes the batches of a commit: chooses the protocol of each, and repeats it if the indexes of its table change."""
+"""Writes the batches of a commit: chooses the protocol of each batch, and repeats the batch if the indexes of its
+table change.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,8 @@ from hbmodel.tables.roll.writers_roll import Calls
 log = logging.getLogger("hbmodel")
 
 RESTARTS = 5
-"""How many times a batch is repeated because the indexes of its table have changed. Between two such changes there is
-at least one lease.
+"""How many times a batch is repeated because the indexes of its table have changed. Between two such changes at least
+the time of a lease passes.
 """
 
 Unswept = Resumable | JointCommit
@@ -67,8 +69,8 @@ class BatchRunner:
         inserting: whether it is an error if a row of a versioned model exists.
 
     Attributes:
-        pinned: the version that the row must have, if all writes are into one row. Either all of them are executed or
-            none. None if no version is required.
+        pinned: the version that the row must have, if all writes are into one row, or None if no version is required.
+            Either all writes are executed or none.
         unswept: batches whose index entries must still be verified or deleted. The list may be shared with another
             runner.
         doubted: whether the last batch may have put rows, so that it must not be planned again.
@@ -95,7 +97,7 @@ class BatchRunner:
         self.unswept: list[tuple[Store, Unswept]] = [] if unswept is None else unswept
 
     def apart(self, *, pinned: RowVersion | None, inserting: bool) -> BatchRunner:
-        """A separate runner, which shares the list `unswept`."""
+        """Returns a separate runner, which shares the list `unswept`."""
         return BatchRunner(
             self.store,
             self.view,
@@ -230,7 +232,7 @@ class BatchRunner:
         running.run(store)
 
     def _leave(self, store: Store, running: Unswept, table: str, error: StoreError) -> None:
-        """Leaves the rest of a batch, after its acknowledgement, to the next commit, unless it would fail again.
+        """Leaves the rest of an acknowledged batch to the next commit, unless the rest would fail again.
 
         The rest consists of deletes of old index entries, which reads never return, and of verifications of new
         entries; until an entry is verified, reads get the row instead. The deletes and the verifications use the
@@ -253,7 +255,7 @@ class BatchRunner:
                 self.unswept.append((store, running))
 
     def _protocol(self, current: Batch) -> Protocol[Any]:
-        """The protocol that writes a batch with the binding that its model has now."""
+        """Returns the protocol that writes a batch with the binding that its model has now."""
         if current.phase is not None:
             bound, rounds = self._clock.bound, self.sizes.move_rounds
             between = self._moves.between(current, bound, insert=self._inserting, rounds=rounds)

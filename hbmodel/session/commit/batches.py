@@ -46,8 +46,8 @@ class Pending:
     def settle(self, outcome: Outcome) -> None:
         """Records the outcome of one of the writes.
 
-        If there are several writes, the call has the outcome of one that failed, or otherwise of a delete that found a
-        row. If this call replaced an earlier call of the same commit, the earlier call gets its outcome now.
+        If there are several writes, the call has the outcome of a write that failed, or otherwise of a delete that
+        found a row. If this call replaced an earlier call of the same commit, the earlier call gets its outcome now.
         """
         self.remaining -= 1
         if (
@@ -90,8 +90,8 @@ class Pending:
 
 
 def held_version(schema: TableSchema, obj: object) -> NextVersion | None:
-    """The version of an object that an update returned, if the outcome of that update is not known yet; otherwise
-    None.
+    """Returns the version of an object that an update returned, if the outcome of that update is not known yet;
+    otherwise None.
     """
     field = schema.version_field
     return None if field is None else waiting(getattr(obj, field.name, None))
@@ -125,8 +125,8 @@ class Batch:
     restarted: bool = False
 
     def reported(self, outcome: Outcome) -> Outcome:
-        """The outcome to report after a restart. If the new indexes refuse a write, this is `UnknownOutcome`, because
-        the write may have been carried out before the restart.
+        """Returns the outcome to report after a restart. If the new indexes refuse a write, this is `UnknownOutcome`,
+        because the write may have been carried out before the restart.
 
         Outcomes of versioned models are not changed: their protocols find out what was carried out.
         """
@@ -144,8 +144,8 @@ class Batch:
         return evolve(outcome, error=unknown)
 
     def leave_out_dependents(self) -> None:
-        """Refuses the writes of copies that were returned by an update which was refused in an earlier batch. No row
-        has the version of such a copy.
+        """Refuses the writes of copies if the update that returned the copy was refused in an earlier batch. No row has
+        the version of such a copy.
 
         The version check alone might accept these writes, because another program may have given the row the same
         version number.
@@ -179,18 +179,18 @@ class Batch:
         return self.running is not None and self.running.wrote
 
     def sent_to(self, table: str) -> SentChanges:
-        """The changes of versioned rows of a table that were sent."""
+        """Returns the changes of versioned rows of a table that were sent."""
         return self.sent.setdefault(table, {})
 
     def placing(self) -> PlacedRows:
-        """The rows of indexed objects that were put."""
+        """Returns the rows of indexed objects that were put."""
         if self.placed is None:
             self.placed = PlacedRows()
         return self.placed
 
 
 def _unique_fields(schema: TableSchema) -> frozenset[str]:
-    """The stored fields that unique indexes read."""
+    """Returns the stored fields that unique indexes read."""
     return frozenset[str]().union(*(index.reads for index in schema.indexes.values() if index.unique))
 
 
@@ -261,8 +261,8 @@ class _BatchesOfModel:
         batch.writes.append(write)
 
     def _in_bucket(self, write: PutObject) -> PutObject:
-        """The put, moved to the bucket of the last put of its key if the last write of that row is a put. Puts of one
-        key in several buckets would share a timestamp, and readers could not tell which is the newest.
+        """Returns the put, moved to the bucket of the last put of its key if the last write of that row is a put. Puts
+        of one key in several buckets would share a timestamp, and readers could not tell which is the newest.
         """
         bare = write.row[self._salt_width :]
         earlier = self._latest.get(self._drawn.get(bare, b""))

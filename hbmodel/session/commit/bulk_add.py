@@ -23,7 +23,7 @@ BATCH_BYTES = 8 * 1024 * 1024
 
 Progress = Callable[[int], object]
 OnRefused = Callable[[Any, HbmodelError], object]
-"""Receives an object that was not written, and the error that says why."""
+"""A function that receives an object that was not written, and the error that says why."""
 
 
 class BulkAdd:
@@ -157,8 +157,8 @@ class BulkAdd:
             yield mixed[-1], True
 
     def _batches(self, windows: Iterator[tuple[Pending, bool]]) -> Iterator[tuple[list[Pending], int]]:
-        """Yields batches. The number with each batch says how many objects, counted from the start, are all written
-        when this batch is written.
+        """Yields batches. The number with each batch is the number of objects, counted from the start, that are
+        certainly written once this batch is written.
         """
         batch: list[Pending] = []
         size = certain = 0
@@ -175,8 +175,8 @@ class BulkAdd:
 
 
 def _identity(call: Pending) -> Any:
-    """The key of a call's row, without the salt, because under a random salt calls with the same key draw different
-    buckets.
+    """Returns the key of a call's row, without the salt, because under a random salt calls with the same key draw
+    different buckets.
     """
     (write,) = call.writes
     return write.row[call.schema.salt.width :]

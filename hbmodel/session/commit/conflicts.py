@@ -30,8 +30,8 @@ RETRIES = 30
 
 FIRST_WAIT = 0.005
 LONGEST_WAIT = 0.5
-"""The maximum of the first wait between attempts, and the maximum of all waits, in seconds. The maximum doubles with
-each attempt, up to `LONGEST_WAIT`. Each wait is random, between zero and its maximum.
+"""The maximum of the first wait between attempts, and the maximum of all later waits, in seconds. The maximum doubles
+with each attempt, up to `LONGEST_WAIT`. Each wait is a random time between zero and the current maximum.
 """
 
 
@@ -59,7 +59,7 @@ def check_condition(schema: TableSchema, condition: object) -> None:
 
 
 def waits_between(attempts: int) -> Iterator[float]:
-    """The waits between attempts, in seconds ("full jitter", Brooker, Exponential Backoff And Jitter, 2015).
+    """Yields the waits between attempts, in seconds ("full jitter", Brooker, Exponential Backoff And Jitter, 2015).
 
     Raises:
         SessionError: the number of attempts is invalid.
@@ -125,7 +125,7 @@ def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[
 
 
 def reason_of(error: BaseException) -> str:
-    """The class and the text of the error that stopped a commit, for `PartialWrite.reason`."""
+    """Returns the class and the text of the error that stopped a commit, for `PartialWrite.reason`."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -136,8 +136,8 @@ expires writes some columns first. While it rewrites the other columns, it may f
 
 
 def refusal(outcomes: Sequence[Outcome], failures: Sequence[Outcome], *, whole: bool) -> HbmodelError:
-    """The error of a commit with failed calls. If all calls failed with errors of the same class, and it is certain
-    that nothing was written, the error has this class. Otherwise it is a `PartialWrite`. If the class is
+    """Returns the error of a commit with failed calls. If all calls failed with errors of the same class, and it is
+    certain that nothing was written, the error has this class. Otherwise it is a `PartialWrite`. If the class is
     `ConflictError`, deletes that found nothing also count as failed.
 
     Args:

@@ -1,5 +1,5 @@
-"""Decides, by the phase of the migration, where a session reads and writes the objects of a model whose key is being
-changed.
+"""Decides, from the phase of a migration, in which tables a session reads and writes the objects of a model whose key
+is being changed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MigrationRouting:
         self._bind, self._view = bind, view
 
     def phase(self, schema: TableSchema) -> Phase:
-        """The phase of the migration into the table of a model.
+        """Returns the phase of the migration into the table of a model.
 
         Raises:
             SchemaMismatch: programs are refused until the migration ends.
@@ -62,11 +62,11 @@ class MigrationRouting:
         return phase
 
     def read(self, schema: TableSchema) -> list[TableSchema]:
-        """The layouts of the tables from which objects of a model are read, in this order."""
+        """Returns the layouts of the tables from which objects of a model are read, in this order."""
         return [schema] if schema.replaces is None else [_of(schema, side) for side in self.phase(schema).reads]
 
     def get_many(self, schema: TableSchema, keys: Iterable[Mapping[str, Any] | Sequence[Any]]) -> list[Any]:
-        """The objects with these keys, each from the first table in which it is found."""
+        """Returns the objects with these keys, each from the first table in which it is found."""
         if schema.replaces is None:
             return get_many(self._view(schema), schema, keys, lambda: self._bind(schema).reader)
         keys = list(keys)
@@ -77,7 +77,7 @@ class MigrationRouting:
                 return objects
 
     def moment(self, schema: TableSchema) -> Moment:
-        """The current phase of the migration, and the time of its start."""
+        """Returns the current phase of the migration, and the time of its start."""
         assert schema.replaces is not None
         return self.phase(schema), self._bind(schema.replaces).phase_since
 
@@ -110,7 +110,7 @@ class MigrationRouting:
         return objects
 
     def check_changes(self, schema: TableSchema, action: str) -> TableSchema:
-        """The layout in which deletes and inserts are made.
+        """Returns the layout in which deletes and inserts are made.
 
         Raises:
             CapabilityError: both tables are in use.
@@ -145,7 +145,7 @@ class MigrationRouting:
             )
 
     def written(self, schema: TableSchema) -> TableSchema:
-        """The layout of the table into which new objects are put."""
+        """Returns the layout of the table into which new objects are put."""
         return schema if schema.replaces is None else _of(schema, self.phase(schema).writes)
 
     def route(self, batch: Batch) -> None:
@@ -190,8 +190,8 @@ class MigrationRouting:
         return schema.replaces is not None and not self.stayed(batch)
 
     def between(self, batch: Batch, bound: int, *, insert: bool, rounds: int) -> Protocol[Any] | None:
-        """The protocol that writes a batch whose objects may be in either of two tables; None if all of them are in one
-        table.
+        """Returns the protocol that writes a batch whose objects may be in either of two tables, or None if all of them
+        are in one table.
         """
         phase, schema = batch.phase, batch.owners[0].schema
         if phase is None or phase.seals is None:
@@ -240,7 +240,7 @@ def _of(schema: TableSchema, side: Side | None) -> TableSchema:
 
 
 def _unfit(layout: TableSchema, write: RowWrite) -> EncodingError | KeyTooLong | None:
-    """Why an object cannot be stored in this layout; None if it can be stored."""
+    """Returns why an object cannot be stored in this layout, or None if it can be stored."""
     try:
         rewritten(layout, write)
         if isinstance(write, UpdateFields):
@@ -264,7 +264,7 @@ def _carry_over(batch: Batch, other: TableSchema) -> None:
 
 
 def rewritten(schema: TableSchema, write: RowWrite) -> RowWrite:
-    """The same write, in the given layout."""
+    """Returns the same write, in the given layout."""
     if isinstance(write, PutObject):
         return evolve(put_object(schema, write.subject, write.ttl), version=write.version)
     subject: Any = write.key if isinstance(write, UpdateFields) else write.subject

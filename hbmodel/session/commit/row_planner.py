@@ -1,4 +1,4 @@
-"""Chooses the planner for writes of rows by what the registry says about their table.
+"""Chooses the planner for writes of rows, as the registry's description of their table requires.
 
 The caller chooses the protocol that carries out the plans. Calls that always write versioned rows make their planner
 themselves, for example those that move objects to another table.
@@ -28,15 +28,15 @@ def row_planner(
     over_closed: bool = False,
     moving: bool = False,
 ) -> RowPlanner:
-    """The planner for writes with a binding.
+    """Returns the planner for writes with a binding.
 
     Args:
         bound: the maximum time by which a timestamp may be ahead of the corrected clock, in ms.
         checks: whether the store can change a row on condition that a cell has an expected value.
-        together: of a versioned model, as in `IndexedRowPlanner`.
-        pinned: of a versioned model, as in `VersionedRowPlanner`.
-        over_closed: of a versioned model, as in `VersionedRowPlanner`.
-        moving: of a versioned model, as in `VersionedRowPlanner`.
+        together: for a versioned model; see `IndexedRowPlanner`.
+        pinned: for a versioned model; see `VersionedRowPlanner`.
+        over_closed: for a versioned model; see `VersionedRowPlanner`.
+        moving: for a versioned model; see `VersionedRowPlanner`.
     """
     schema = binding.planned if isinstance(binding, BindingWithoutNone) else binding.schema
     adopting = binding.adopting

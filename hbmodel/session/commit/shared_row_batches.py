@@ -61,7 +61,7 @@ class JointBatch:
 
 
 def row_of(schema: TableSchema, place: bytes) -> bytes:
-    """The row that holds an object."""
+    """Returns the row that holds an object."""
     return place if schema.wide is None else schema.wide.form.cut(place)[0]
 
 
@@ -71,8 +71,8 @@ def joint_batches(
     at_server_time: Callable[[TableSchema], bool],
     batch_rows: int = BATCH_ROWS,
 ) -> list[JointBatch] | None:
-    """The batches of all writes into one table. None if each write changes a different row, so that no writes need to
-    be joined.
+    """Returns the batches of all writes into one table, or None if each write changes a different row, so that no
+    writes need to be joined.
 
     Args:
         at_server_time: whether the rows of a model are written at the server's time.
@@ -108,7 +108,7 @@ def joint_batches(
 
 
 def _latest(calls: Sequence[Call]) -> list[Call]:
-    """The writes of one row, in which several writes of the same object are combined into one."""
+    """Returns the writes of one row, in which several writes of the same object are combined into one."""
     latest: dict[tuple[int, bytes], Call] = {}
     for call, original in calls:
         write = original
@@ -123,7 +123,7 @@ def _latest(calls: Sequence[Call]) -> list[Call]:
 
 
 def _both(schema: TableSchema, first: RowWrite, second: RowWrite) -> RowWrite:
-    """One write that has the same effect as two successive writes of an object.
+    """Returns one write that has the same effect as two successive writes of an object.
 
     Raises:
         SessionError: no single write has this effect.
@@ -147,7 +147,7 @@ def _both(schema: TableSchema, first: RowWrite, second: RowWrite) -> RowWrite:
 
 
 def _updated(schema: TableSchema, put: PutObject, update: UpdateFields) -> PutObject:
-    """The put of an object with the changes of an update."""
+    """Returns the put of an object with the changes of an update."""
     stored = {f.name: f.decode_cell(put.cells[f.column]) for f in schema.columns if f.column in put.cells}
     values = {**update.key, **stored, **update.changes}
     cells = {**put.cells, **cells_of_changes(schema, update.changes)}

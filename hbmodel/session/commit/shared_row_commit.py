@@ -83,7 +83,7 @@ class Part:
             self.step(None)
 
     def step(self, answer: Any) -> None:
-        """Gives the protocol the answer to its operation, and takes its next operation."""
+        """Sends the protocol the answer to its operation, and receives its next operation."""
         assert self.protocol is not None
         self.again = self.in_doubt = False
         try:
@@ -95,7 +95,7 @@ class Part:
             raise
 
     def rows_of(self, places: Sequence[bytes]) -> set[bytes]:
-        """The rows that hold these objects."""
+        """Returns the rows that hold these objects."""
         wide = self.schema.wide
         return set(places) if wide is None else {wide.form.cut(place)[0] for place in places}
 
@@ -138,8 +138,8 @@ class Part:
         self.protocol, self.operation, self.again, self.gathered, self.timed = None, None, False, False, False
 
     def changes_of_rows(self) -> list[Put | Delete] | None:
-        """The row changes of the operation; None if the operation does anything else, or if the protocol needs its
-        answer.
+        """Returns the row changes of the operation, or None if the operation does anything else, or if the protocol
+        needs its answer.
         """
         operation = self.operation
         each = operation.operations if isinstance(operation, Together) else [operation]
@@ -157,8 +157,8 @@ class Part:
         return None if self._asks_for_time(row_changes) else row_changes
 
     def _asks_for_time(self, mutations: Sequence[Put | Delete]) -> bool:
-        """Whether the mutations only put stamps. With a stamp, a protocol finds out the time that the server gives a
-        row, before it changes the row.
+        """Whether the mutations only put stamps. With a stamp, a protocol finds out the server's time for a row before
+        it changes the row.
         """
         return all(
             isinstance(m, Put) and all(column.startswith(self.schema.stamp_prefix) for column in m.cells)
@@ -191,9 +191,9 @@ class JointCommit:
     changed once.
 
     If a protocol changes rows, the change is gathered, and the protocol gets its answer immediately. As soon as every
-    protocol wants to do something else, or requests conditional changes, the gathered changes of all parts are carried
-    out, each row by one atomic mutation. No protocol can read anything before that, because its next operation waits
-    until its changes are carried out.
+    protocol requests something else, or conditional changes, the gathered changes of all parts are carried out, with
+    one atomic mutation for each row. No protocol can read anything before that, because its next operation waits until
+    its changes are carried out.
 
     All writes to one row that use the clock have the same time. Otherwise the time of another commit could lie between
     their times, and only some of the writes of this commit would be newer than those of the other. If an object needs a
@@ -203,8 +203,7 @@ class JointCommit:
 
     Args:
         shared: the rows in which several objects are written. Each of these rows changes completely, or not at all.
-        clock: the clock for the protocols' requests for the time. Until rows have changed, all requests get the same
-            time.
+        clock: the clock that the protocols read. Until rows have changed, all of them read the same time.
     """
 
     def __init__(
@@ -409,11 +408,11 @@ class JointCommit:
         ready: Sequence[ConditionalChange],
         applied: Sequence[bool],
     ) -> Sequence[bool]:
-        """Which changes were carried out, either by this call or by an earlier call whose answer was lost.
+        """Returns which changes were carried out, either by this call or by an earlier call whose answer was lost.
 
         After a refusal, a protocol usually looks for its changes in the row. But a write that changes nothing leaves no
         trace: its outcome depends on whether the other changes of the row were carried out. For rows with such writes,
-        this is found out here from the versions of the other objects.
+        this method finds out the outcome from the versions of the other objects.
         """
         if self._store.capabilities.final_refusals and not any(part.again for part in parts):
             return applied

@@ -21,8 +21,8 @@ class SessionSizes:
         ranges: the maximum number of key ranges for which `first_of_each` makes one plan.
         batch_rows: the maximum number of writes in one batch of a commit. A batch is larger only if one row has more
             writes.
-        move_rounds: the number of rounds after which the write of an object is given up because other programs keep
-            moving the object from one table to another.
+        move_rounds: the number of rounds after which the write of an object fails because other programs keep moving
+            the object from one table to another.
         unswept: the maximum number of batches that are kept for another attempt because their index entries could not
             be brought up to date.
         skipped: from this offset of a query on, the skipped items are read by separate scans, without the cells that

@@ -48,7 +48,7 @@ class UnitOfWork:
         self._pending: list[Pending] = []
         self._committing: list[Pending] = []
         self._batches: list[Batch | JointBatch] = []
-        self._begun = False  # whether a batch of the running commit is done
+        self._begun = False  # whether a batch of the running commit has ended
         self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
         self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
         self._rows = PendingRows()
@@ -58,8 +58,8 @@ class UnitOfWork:
     def apart(
         self, *, atomic_rows: bool | None = None, pinned: RowVersion | None = None, inserting: bool = False
     ) -> UnitOfWork:
-        """A separate unit of work without calls. The list of batches whose index entries must still be verified or
-        deleted is shared with this one.
+        """Returns a separate unit of work without calls. Both share the list of batches whose index entries must still
+        be verified or deleted.
         """
         atomic = self._atomic_rows if atomic_rows is None else atomic_rows
         return UnitOfWork(self._runner.apart(pinned=pinned, inserting=inserting), atomic_rows=atomic)
@@ -173,8 +173,8 @@ class UnitOfWork:
                 if (self._begun or self._batches[0].wrote) and not refused:
                     raise self._partial(error) from error
                 raise
-            # The running protocol and its batch refer to each other. If the reference were not removed, only the
-            # garbage collector could free them.
+            # The running protocol and its batch refer to each other. If this reference were not removed, only the
+            # garbage collector could free the two.
             self._batches.pop(0).running = None
             self._begun = True
         if self._runner.unswept:

@@ -57,8 +57,8 @@ class BulkDelete:
                 table=schema.table,
             )
         names = schema.layout.names
-        # If the query leaves out rows that cannot be read, only objects that it returns are deleted, so they are read
-        # as a whole.
+        # If the query leaves out rows that cannot be read, only objects that the query returns are deleted, so whole
+        # objects are read.
         selection = tuple(map(schema.field, names)) if terms.on_unreadable is None else None
         keys = evolve(terms, selection=selection, loading=())
         deleted, token = 0, None

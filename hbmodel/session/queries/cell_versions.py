@@ -37,7 +37,7 @@ class CellVersion(NamedTuple, Generic[V]):
 
 
 def get_as_of(source: Source, schema: TableSchema, key: dict[str, Any]) -> Any:
-    """The object with a key, as of the time that is given together with the fields of the key, or None."""
+    """Returns the object with a key, as of the time that is given together with the fields of the key, or None."""
     time = key.pop("as_of")
     if not known_rows(schema, key):
         return None
@@ -54,7 +54,7 @@ def versions_of(
     key: dict[str, Any],
     limit: Any,
 ) -> list[CellVersion[Any]]:
-    """The versions of a column of the object with a key, newest first; see `Session.versions`."""
+    """Returns the versions of a column of the object with a key, newest first; see `Session.versions`."""
     count = _most(schema, expression, limit)
     rows = known_rows(schema, key)
     if schema.salt.random or schema.replaces is not None:
@@ -70,12 +70,14 @@ def versions_of(
 
 
 def asks_as_of(schema: TableSchema) -> bool:
-    """Whether the argument `as_of` of a get is a time. It is not if the model has a key field with this name."""
+    """Whether the argument `as_of` of a get is a time. If the model has a key field with this name, the argument is the
+    value of that field.
+    """
     return "as_of" not in schema.layout.names
 
 
 def _most(schema: TableSchema, expression: object, limit: Any) -> int:
-    """The maximum number of versions of a field to read."""
+    """Returns the maximum number of versions of a field to read."""
     if not isinstance(expression, FieldExpression) or schema.by_name.get(expression.of.name) is not expression.of:
         raise UnknownField(
             "versions() takes a column as an attribute of the model class: Model.field.", table=schema.table

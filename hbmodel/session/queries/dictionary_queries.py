@@ -30,7 +30,7 @@ class DictionaryQueries:
     """Runs queries on models with fields whose values are names in dictionaries, as their `Source`.
 
     Names that have no id in the dictionary are removed from the query, because no row has them. If only such names
-    could satisfy a query, it reads no rows.
+    could satisfy a query, the query reads no rows.
     """
 
     runner: QueryRunner
@@ -54,12 +54,12 @@ class DictionaryQueries:
                 yield item
 
     def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
-        """One page."""
+        """Returns one page."""
         with self.names.bound():
             return self.runner.page(self._with_ids(terms), size, at, backwards)
 
     def count(self, terms: QueryTerms) -> int:
-        """The number of items."""
+        """Returns the number of items."""
         with self.names.bound():
             return self.runner.count(self._with_ids(terms))
 
@@ -68,7 +68,7 @@ class DictionaryQueries:
         return self.runner.delete_pages(terms, batch_size, progress, self.page)
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
-        """The first item for each key, or None. No item has a key with a name that has no id."""
+        """Returns the first item for each key, or None. A key with a name that has no id has no items."""
         named = [(at, field.codec) for at, field in enumerate(fields) if isinstance(field.codec, Dictionary)]
         with self.names.bound():
             ids = {
@@ -83,18 +83,18 @@ class DictionaryQueries:
         return items
 
     def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
-        """At most `count` partitions."""
+        """Divides the query into at most `count` partitions."""
         with self.names.bound():
             return self.runner.partitions(self._with_ids(terms), count)
 
     def explain(self, terms: QueryTerms) -> Explanation:
-        """The plan of a query."""
+        """Describes the plan of a query."""
         with self.names.bound():
             return self.runner.explain(self._with_ids(terms))
 
     def _with_ids(self, terms: QueryTerms) -> QueryTerms:
-        """The terms without the names that have no id. If all names have one, returns the object `terms` itself, so
-        that its plan stays cached.
+        """Returns the terms without the names that have no id. If all names have one, returns the object `terms`
+        itself, so that its plan stays cached.
         """
         if terms.predicate is None:
             return terms
@@ -126,7 +126,7 @@ def _names_in(predicate: Predicate) -> Iterator[tuple[Dictionary, Iterable[str]]
 
 
 def _known(predicate: Predicate, ids: Mapping[Dictionary, Mapping[str, int]]) -> Predicate:
-    """An equivalent predicate without the names that have no id."""
+    """Returns an equivalent predicate without the names that have no id."""
     match predicate:
         case Comparison(field, operator, value) if (
             isinstance(field.codec, Dictionary) and value not in ids[field.codec]

@@ -27,7 +27,7 @@ def slice_of(
     seal: Seal | None,
     pages: PageSizes,
 ) -> MapSlice[Any, Any]:
-    """The entries of one object's map column; see `Session.entries`."""
+    """Returns the entries of one object's map column; see `Session.entries`."""
     schema = schema_of(getattr(map_column, "model", None))  # type: ignore[arg-type]
     entries = map_of(schema, map_column)
     rows = known_rows(schema, key)

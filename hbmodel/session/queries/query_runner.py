@@ -75,7 +75,7 @@ class QueryRunner:
     def _plan_and_binding(
         self, terms: QueryTerms, path: str | None = None, each: Set[str] = frozenset()
     ) -> tuple[Plan, Binding]:
-        """The plan of a query, and the binding with which it was made."""
+        """Returns the plan of a query, and the binding with which it was made."""
         binding = self._bind(terms.schema)
         known = self._plans.get((id(terms), path, each))
         if known is not None and known[0] is terms and known[1] is binding:
@@ -110,14 +110,14 @@ class QueryRunner:
         )
 
     def _loading(self, terms: QueryTerms) -> Callable[[Iterator[Found]], Generator[Found, None, None]] | None:
-        """A function that adds map columns to items, for a query that skips unreadable rows."""
+        """Returns a function that adds map columns to items, for a query that skips unreadable rows."""
         if not terms.loading or terms.selection is not None:
             return None
         return partial(with_loaded, self._view(terms.schema), terms)
 
     def _check(self, terms: QueryTerms, query_plan: Plan, planned: Binding) -> Callable[[], None]:
-        """A function that raises `OutdatedPlan` if the lease of the plan's binding has expired and the registry has
-        changed.
+        """Returns a function that raises `OutdatedPlan` if the lease of the plan's binding has expired and the registry
+        has changed.
         """
 
         def check() -> None:
@@ -135,16 +135,16 @@ class QueryRunner:
         return check
 
     def _store(self, terms: QueryTerms) -> Store:
-        """The store that a query reads."""
+        """Returns the store that a query reads."""
         view = self._view(terms.schema)
         return view if terms.moment is None else as_of(view, before(terms.moment))
 
     def planned(self, terms: QueryTerms, path: str | None = None) -> Plan:
-        """The plan of a query, on the path with this name or on the one that the planner chooses."""
+        """Returns the plan of a query, on the path with this name or on the one that the planner chooses."""
         return self._plan_and_binding(terms, path)[0]
 
     def token(self, terms: QueryTerms, text: str, backwards: bool) -> tuple[Token, Plan]:
-        """The decoded continuation token, and the plan that it continues."""
+        """Returns the decoded continuation token, and the plan that it continues."""
         return read_token(text, terms, lambda path: self.planned(terms, path), self.seal, backwards)
 
     def found(
@@ -215,7 +215,7 @@ class QueryRunner:
         return Skipped(position, left > 0)
 
     def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
-        """One page."""
+        """Returns one page."""
         page, errors = self._page(terms, size, at, backwards)
         if terms.on_unreadable is not None:
             for error in errors:
@@ -259,7 +259,7 @@ class QueryRunner:
         )
 
     def count(self, terms: QueryTerms) -> int:
-        """The number of items."""
+        """Returns the number of items."""
         if terms.on_unreadable is not None:  # the whole object must be read to find out whether it can be read
             return sum(1 for _ in self._items(terms, *self._plan_and_binding(terms)))
         # To count, nothing is selected, so that only the cells that predicates and existence need are read.
@@ -270,8 +270,8 @@ class QueryRunner:
         return max(0, self._attempts(terms, query_plan, binding).result(count_items) - terms.offset)
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
-        """The first item for each key, or None if a key has no item. A key consists of one value for each of the
-        fields.
+        """Returns the first item for each key, or None if a key has no item. A key consists of one value for each of
+        the fields.
         """
         firsts: dict[Key, Any] = {}
         if terms.loading and terms.on_unreadable is not None:
@@ -284,8 +284,9 @@ class QueryRunner:
         return [firsts[key] for key in keys]
 
     def _loaded_firsts(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[Key]) -> list[Any]:
-        """The first item for each key, with its map columns. If the map columns of an item cannot be read, the next
-        item takes its place. So each key needs a query of its own, which reads on until it finds a readable item.
+        """Returns the first item for each key, with its map columns. If the map columns of an item cannot be read, the
+        next item takes its place. So there is a separate query for each key, which continues until it finds a readable
+        item.
         """
         different = list(dict.fromkeys(keys))
         each = frozenset(field.name for field in fields)
@@ -316,7 +317,7 @@ class QueryRunner:
         return (None if first is None else item(first[1]) for first in firsts)
 
     def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
-        """At most `count` partitions."""
+        """Divides the query into at most `count` partitions."""
         query_plan = self.planned(terms)
         starts = (
             [region.range.start for region in self._view(terms.schema).regions(query_plan.path.table)]
@@ -343,7 +344,7 @@ class QueryRunner:
 
     @staticmethod
     def terms_of(partition: QueryPartition[Any]) -> QueryTerms:
-        """The terms of the query for a partition.
+        """Makes the terms of the query that reads a partition.
 
         Raises:
             QueryError: the argument is not a partition.
@@ -376,7 +377,7 @@ class QueryRunner:
         )
 
     def explain(self, terms: QueryTerms) -> Explanation:
-        """The plan of a query."""
+        """Describes the plan of a query."""
         query_plan, binding = self._plan_and_binding(terms)
         able = self._view(terms.schema).capabilities
         return explain(

@@ -79,7 +79,7 @@ class TwoTableQueries:
                 yield item
 
     def _whole(self, terms: QueryTerms, read: Callable[[], T]) -> T:
-        """The result of a read, which is repeated until it cannot have missed an object."""
+        """Returns the result of a read, which is repeated until it cannot have missed an object."""
         while True:
             moment = self.moves.moment(terms.schema)
             result = read()
@@ -104,7 +104,7 @@ class TwoTableQueries:
         return result
 
     def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
-        """One page. Its tokens are valid as long as the same tables are read."""
+        """Returns one page. Its tokens are valid as long as the same tables are read."""
         return self._reported(terms, lambda asked: self._page(asked, size, at, backwards))
 
     def _page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
@@ -128,7 +128,7 @@ class TwoTableQueries:
         return self.runner.delete_pages(terms, batch_size, progress, self.page)
 
     def count(self, terms: QueryTerms) -> int:
-        """The number of items."""
+        """Returns the number of items."""
         return self._reported(terms, self._count)
 
     def _count(self, terms: QueryTerms) -> int:
@@ -136,12 +136,12 @@ class TwoTableQueries:
         return sum(1 for _ in self._merged_items(terms)) if alone is None else self.runner.count(alone)
 
     def explain(self, terms: QueryTerms) -> Explanation:
-        """The plan of the query, on the new table if both are read."""
+        """Describes the plan of the query, on the new table if both are read."""
         alone = self._alone(terms)
         return self.runner.explain(terms if alone is None else alone)
 
     def partitions(self, terms: QueryTerms, count: int) -> list[QueryPartition[Any]]:
-        """At most `count` partitions; refused while the old table is read."""
+        """Divides the query into at most `count` partitions; refused while the old table is read."""
         if self._alone(terms) is not terms:
             raise CapabilityError(
                 "A query has no partitions while the old table is read: wait until the migration is over.",
@@ -150,7 +150,7 @@ class TwoTableQueries:
         return self.runner.partitions(terms, count)
 
     def first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """The first item of each key; refused while both tables are read."""
+        """Returns the first item of each key; refused while both tables are read."""
         return self._reported(terms, lambda asked: self._first_of_each(asked, fields, keys))
 
     def _first_of_each(self, terms: QueryTerms, fields: Sequence[Field], keys: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -165,7 +165,7 @@ class TwoTableQueries:
     # --- one table ----------------------------------------------------------------------------------------------------
 
     def _alone(self, terms: QueryTerms) -> QueryTerms | None:
-        """The query on the one table that is read, or None if both are read."""
+        """Returns the query on the one table that is read, or None if both are read."""
         layouts = self.moves.read(terms.schema)
         if len(layouts) > 1:
             return None
@@ -253,7 +253,7 @@ class TwoTableQueries:
     def _new_items(
         self, terms: QueryTerms, query_plan: Plan, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
-        """The items of the new table."""
+        """Yields the items of the new table."""
         if after is not None and after.startswith(UNPLACED) and query_plan.order is not None:
             if not query_plan.backwards:
                 return  # objects that cannot be in this table come after all of its items
@@ -263,7 +263,7 @@ class TwoTableQueries:
     def _old_items(
         self, terms: QueryTerms, query_plan: Plan, replaced: TableSchema, wanted: int | None, after: bytes | None
     ) -> Generator[Found, None, None]:
-        """The items of the old table, each with its place in the new table's path."""
+        """Yields the items of the old table, each with its place in the new table's path."""
         # Whole objects are read, because any field may be needed to determine the position.
         whole = evolve(terms, selection=None, limit=None, offset=0, index_name=None)
         if _alike(query_plan, replaced):
