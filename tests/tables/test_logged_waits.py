@@ -45,6 +45,17 @@ def test_short_waits_after_one_another_are_not_logged(caplog: pytest.LogCaptureF
     assert not caplog.records
 
 
+def test_many_short_waits_are_no_long_one(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    waits = LoggedWaits(clock)
+    for _ in range(200):
+        waits(0.4, "readers", ())
+        clock.now += 0.4
+        waits(2.0, "writers", [WRITER])
+        clock.now += 2.0
+    assert not caplog.records
+
+
 def test_a_wait_for_unknown_programs_says_how_long_it_takes_at_most(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     waits = LoggedWaits(clock)

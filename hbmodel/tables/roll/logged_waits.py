@@ -17,6 +17,9 @@ QUIET = 20.0
 EVERY = 60.0
 """The seconds after which a wait is logged again."""
 
+SHORT = 5.0
+"""A wait that ends within this many seconds is not logged. Several such waits may follow each other for a minute."""
+
 PAUSE = 10.0
 """If a call waits again after a pause of more than this many seconds, another wait has begun."""
 
@@ -44,7 +47,7 @@ class LoggedWaits:
         if now - self._last > PAUSE:
             self._next = now + QUIET
         self._last = now
-        if now < self._next:
+        if now < self._next or seconds < SHORT:
             return
         self._next = now + EVERY
         logger.warning("%s%s", wait_text(seconds, whom, writers), f"; {SHORTEN}" if writers else "")
