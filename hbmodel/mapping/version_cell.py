@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, wrong_type
+from hbmodel.encoding.codecs.integers import floor_integer
 from hbmodel.errors import DecodingError, EncodingError
 from hbmodel.mapping.next_version import NextVersion
 
@@ -134,6 +135,9 @@ class VersionCodec(Codec[int]):
         if not 0 <= value <= HIGHEST:
             raise EncodingError("A version must be a number of at most 63 bits.")
         return VERSIONED + value.to_bytes(8)
+
+    def floor(self, value: int) -> int | None:
+        return floor_integer(value.required if isinstance(value, NextVersion) else value, 0, HIGHEST)
 
     def decode(self, data: bytes) -> int:
         return int.from_bytes(data[len(VERSIONED) :]) if len(data) == _START else VersionCell.of(data).version

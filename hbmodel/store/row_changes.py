@@ -71,11 +71,10 @@ def change_together(
     """Carries out conditional changes, after joining the changes of each row into one. Returns for each given change
     whether it was applied.
 
-    For each row, only the changes with the first change's condition are tried, and no more of them than fit into a
-    call. The other changes of the row are not applied. If `atomic` is True and the conditions of a row differ, none of
-    its changes is sent or applied. A change without mutations only states which version of the row was read. If a row
-    has only such changes, they count as applied without a call, even if they have read the versions of several column
-    families.
+    Changes of a row with the same condition are joined, but no more of them than fit into a call. The rest of these is
+    not applied. If `atomic` is True and the conditions of a row differ, none of its changes is sent or applied. A
+    change without mutations only states which version of the row was read. If a row has only such changes, they count
+    as applied without a call, even if they have read the versions of several column families.
 
     Args:
         atomic: whether all changes of a row must be in one call.
@@ -83,12 +82,12 @@ def change_together(
     Raises:
         InvalidRequest: the changes of a row must be in one call, and are more than 4 MiB; nothing was sent.
     """
-    taken: dict[bytes, list[int]] = {}
-    sizes: dict[bytes, int] = {}
+    taken: dict[object, list[int]] = {}
+    sizes: dict[int, int] = {}
     differ: set[bytes] = set()
     written = {change.row for change in changes if change.mutations}
     for at, change in enumerate(changes):
-        of_row = taken.setdefault(change.row, [at])
+        of_row = taken.setdefault(change.row if atomic else (change.row, change.column, change.expected), [at])
         first = changes[of_row[0]]
         if first.column != change.column and change.row not in written:
             of_row.append(at)
@@ -97,24 +96,24 @@ def change_together(
             differ.add(change.row)
             continue
         size = sum(cell_bytes(change.row, m.cells.items()) for m in change.mutations if isinstance(m, Put))
-        total = sizes.get(change.row, 0) + size
+        total = sizes.get(of_row[0], 0) + size
         if atomic:
             check_row_size(table, change.row, total)
         if of_row[0] != at:
             if total > MAX_ROW_BYTES:
                 continue
             of_row.append(at)
-        sizes[change.row] = total
+        sizes[of_row[0]] = total
     if atomic:
         taken = {row: of_row for row, of_row in taken.items() if row not in differ}
     changes_of_rows = [
         ConditionalChange(
-            row,
+            changes[of_row[0]].row,
             changes[of_row[0]].column,
             changes[of_row[0]].expected,
             combined(m for at in of_row for m in changes[at].mutations),
         )
-        for row, of_row in taken.items()
+        for of_row in taken.values()
     ]
     applied = [False] * len(changes)
     sent = [change for change in changes_of_rows if change.mutations]

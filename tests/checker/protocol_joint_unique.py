@@ -78,8 +78,10 @@ def commits_of() -> Mapping[str, Writes]:
         "r k x": (put("r", "k", "x"), guild("r", "1")),
         "r k x, m none": (put("r", "k", "x"), put("r", "m", None)),
         "r k x, m y": (put("r", "k", "x"), put("r", "m", "y")),
+        "r k x, m x": (put("r", "k", "x"), put("r", "m", "x")),
         "r k z, m x": (tag("r", "k", "z"), put("r", "m", "x")),
         "r k z": (tag("r", "k", "z"), guild("r", "3")),
+        "r k z, s m x": (tag("r", "k", "z"), guild("r", "5"), put("s", "m", "x"), guild("s", "6")),
         "s k x": (put("s", "k", "x"), guild("s", "2")),
         "s k x, m y": (put("s", "k", "x"), put("s", "m", "y")),
         "r k x, s m y": (put("r", "k", "x"), guild("r", "1"), put("s", "m", "y"), guild("s", "4")),
@@ -93,6 +95,7 @@ STORES: Mapping[str, Mapping[str, Any]] = {
     "a claim of nobody": {"begin": (), "claims": ("s", "n")},
     "a claim in the row": {"begin": (), "claims": ("r", "n")},
     "a claim of its own": {"begin": (), "claims": ("r", "k")},
+    "a claim of the second": {"begin": (), "claims": ("r", "m")},
 }
 """What there is before: the objects of `begin` or none, and the claim of `x` that a crashed writer has left for an
 object.
@@ -140,15 +143,18 @@ class UniqueModel(JointModel):
 
     def explained(self, history: Mapping[int, Any], shown: State) -> bool:
         """Each row changes by itself. A write of a commit that is not over may have failed if another object holds
-        its value, or has.
+        its value, or has. An object that a commit has changed may have held the value in between.
         """
         holders = {(dict(values).get("tag"), key[1:]) for key, values in (*self._first, *shown)}
+        between = {(_tag(write), write.row) for writes in self._commits.values() for _, write in writes}
 
         def failing(writes: Writes) -> Iterator[frozenset[bytes]]:
+            own = {write.row for _, write in writes}
+            others = holders | {(tag, place) for tag, place in between if place not in own}
             wanted = [
                 write.row
                 for _, write in writes
-                if any(tag == _tag(write) and place != write.row for tag, place in holders)
+                if any(tag == _tag(write) and place != write.row for tag, place in others)
             ]
             for count in range(len(wanted) + 1):
                 yield from map(frozenset, itertools.combinations(wanted, count))
@@ -201,8 +207,8 @@ def joint(
         )
 
 
-NAMES = tuple(name for name in commits_of() if name not in {"begin", "r k z", "r k z, m x"})
-CHANGING = ("r k z", "r k z, m x")
+NAMES = tuple(name for name in commits_of() if name not in {"begin", "r k z", "r k z, m x", "r k z, s m x"})
+CHANGING = ("r k z", "r k z, m x", "r k z, s m x")
 """Commits that find what they change in a store that is owned."""
 
 

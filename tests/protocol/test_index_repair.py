@@ -30,6 +30,16 @@ class Thing:
     by_tag = hb.index("tag")
 
 
+@hb.model(table="purged_wide", family="d")
+class Seat:
+    """Objects that share a row, which has a version."""
+
+    room: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(in_qualifier=True)
+    guest: hb.Column[str] = hb.column("g")
+    version: hb.Column[int] = hb.version()
+
+
 SCHEMA = hb.schema.schema_of(Thing)
 
 
@@ -83,6 +93,23 @@ def test_a_purge_spares_a_row_that_is_put_again_at_the_time_of_its_marker(store:
     session = hb.Session(store)
     assert session.get(Thing, name="0") == Thing(name="0", tag="b")
     assert session.get_many(Thing, [(name,) for name in names[1:]]) == [None] * (count - 1)
+
+
+@pytest.mark.lengthy
+def test_all_markers_of_a_row_are_purged_at_once(store: hb.Store) -> None:
+    hb.create_tables(store, Seat)
+    session = hb.Session(store)
+    session.bulk_add(Seat(room=room, number=number, guest="ann") for room in "rs" for number in range(3))
+    for room, number in (("r", 0), ("r", 1), ("r", 2), ("s", 1)):
+        session.delete_key(Seat, room=room, number=number)
+    session.commit()
+    time.sleep(TIMES.grace + 0.05)
+    assert hb.indexes.purge_rows(store, Seat, times=TIMES, dry_run=True) == 4
+    assert hb.indexes.purge_rows(store, Seat, times=TIMES) == 4
+    assert hb.indexes.purge_rows(store, Seat, times=TIMES) == 0
+    found = session.query(Seat).allow_full_scan().all()
+    assert [(seat.room, seat.number) for seat in found] == [("s", 0), ("s", 2)]
+    session.insert(Seat(room="r", number=1, guest="bob"))
 
 
 def answers(there: bool) -> hb.HbmodelError | None:

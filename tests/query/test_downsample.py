@@ -339,6 +339,18 @@ def test_what_is_refused(ask: Callable[[Any], Any], error: type[Exception], mess
         ask(hb.Session(store).query(Newest))
 
 
+def test_a_span_begins_in_the_year_1_or_later() -> None:
+    early = datetime(1, 1, 2, tzinfo=UTC)
+    with fresh(Newest) as store:
+        with hb.Session(store) as session:
+            session.add(Newest(metric="m", at=early, value=Decimal(1)))
+        query = hb.Session(store).query(Newest).where(Newest.metric == "m")
+        (span,) = hb.timeseries.downsample(query, Newest.at, timedelta(days=1), Newest.value)
+        assert span.start == early
+        with pytest.raises(hb.QueryError, match="would begin before the year 1"):
+            list(hb.timeseries.downsample(query, Newest.at, timedelta(days=300), Newest.value))
+
+
 def test_dates_are_down_sampled_by_whole_days() -> None:
     with fresh(Tick) as store, pytest.raises(hb.QueryError, match="A span of dates must be a whole number of"):
         hb.timeseries.downsample(hb.Session(store).query(Tick), Tick.day, HOUR, Tick.value)

@@ -336,6 +336,30 @@ def test_rows_that_the_store_refuses_are_left_out_and_told(batch_size: int) -> N
     }
 
 
+def domain_of(mail: str) -> str:
+    return mail.split("@")[1]
+
+
+@hb.model(table="bulk_computed", family="d")
+class Mailed:
+    name: hb.Key[str] = hb.key()
+    mail: hb.Column[str] = hb.column("m")
+    domain = hb.computed(domain_of, of="mail")
+
+    by_domain = hb.index("domain", "name")
+
+
+def test_an_object_whose_field_cannot_be_computed_is_left_out_and_told() -> None:
+    refused: list[tuple[Mailed, Exception]] = []
+    bad, good = Mailed(name="a", mail="nowhere"), Mailed(name="b", mail="b@example.org")
+    with fresh(Mailed) as store:
+        session = hb.Session(store)
+        assert session.bulk_add([bad, good], on_refused=lambda obj, error: refused.append((obj, error))) == 1
+        assert session.query(Mailed).allow_full_scan().all() == [good]
+    ((obj, error),) = refused
+    assert (obj, type(error)) == (bad, hb.errors.ComputedFieldError)
+
+
 def test_all_of_a_batch_may_be_refused() -> None:
     refused: list[Account] = []
     accounts = [Account(name=f"n{n}", mail=f"m{n}", age=n) for n in range(6)]

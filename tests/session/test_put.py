@@ -328,7 +328,7 @@ def test_many_rows_of_other_programs_are_one_call(bed: Bed) -> None:
     found = session.query(Crawled).allow_full_scan().all()
     assert found == [Crawled(url=f"u{n}", status=n + 10, title="kept" if n == 3 else None) for n in range(10)]
     session.put_all(Crawled, [])
-    for wrong in ([Crawled(url="a")], [("a", 1)], {"url": "a"}):
+    for wrong in ([Crawled(url="a")], [("a", 1)], {"url": "a"}, [None], [{"url": "a", "status": 1}, None]):
         with pytest.raises(hb.SessionError, match=r"put_all\(\) takes mappings of fields"):
             session.put_all(Crawled, wrong)  # type: ignore[arg-type]
     with pytest.raises(hb.EncodingError, match="field='status'"):

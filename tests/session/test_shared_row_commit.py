@@ -649,6 +649,111 @@ def test_a_value_does_not_move_within_the_mutation_of_a_row(bed: Bed) -> None:
     assert tags_of(bed.store, "bob") == {"b": "rex"}
 
 
+def three(owner: str, first: Unique) -> list[Unique]:
+    """Objects of a row, of which the first two want the value `x`."""
+    return [first, *(Unique(owner=owner, name=name, sort="cat", tag=tag) for name, tag in (("b", "x"), ("c", "y")))]
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_the_first_of_two_objects_of_a_row_gets_the_value_that_both_want(bed: Bed) -> None:
+    session = bed.use(Unique, UniqueOwner)
+    session.add_all(three("ann", Unique(owner="ann", name="a", sort="cat", tag="x")))
+    with pytest.raises(hb.PartialWrite) as caught:
+        session.commit()
+    (error,) = [outcome.error for outcome in caught.value.failures]
+    assert isinstance(error, hb.UniqueViolation)
+    assert hb.schema.key_of(Unique, error.key) == {"owner": "ann", "name": "b"}
+    assert hb.schema.key_of(Unique, error.owner) == {"owner": "ann", "name": "a"}
+    assert tags_of(bed.store, "ann") == {"a": "x", "c": "y"}
+    for name in ("a", "c"):
+        session.update(Unique(owner="ann", name=name, sort=""), tag="z")
+    with pytest.raises(hb.PartialWrite):
+        session.commit()
+    assert tags_of(bed.store, "ann") == {"a": "z", "c": "y"}
+    session.insert(Unique(owner="ann", name="b", sort="cat", tag="x"))
+    assert hb.indexes.verify_index(bed.store, Unique, "by_tag").unclaimed == 0
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_the_second_object_gets_the_value_that_a_refused_one_wanted(bed: Bed) -> None:
+    session = bed.use(Unique, UniqueOwner)
+    with hb.Session(bed.store) as other:
+        other.add(Unique(owner="bob", name="a", sort="cow"))
+    session.add_all(three("eve", Unique(owner="eve", name="a", sort="cow", tag="x")))
+    session.add(UniqueOwner(owner="eve", city="Rome"))
+    with pytest.raises(hb.PartialWrite) as caught:
+        session.commit()
+    (error,) = [outcome.error for outcome in caught.value.failures]
+    assert isinstance(error, hb.UniqueViolation)
+    assert (error.index, hb.schema.key_of(Unique, error.owner)) == ("by_sort", {"owner": "bob", "name": "a"})
+    assert tags_of(bed.store, "eve") == {"b": "x", "c": "y"}
+    assert hb.indexes.verify_index(bed.store, Unique, "by_tag").unclaimed == 0
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_values_are_claimed_and_released_in_the_order_of_the_calls(bed: Bed) -> None:
+    session = bed.use(Unique, UniqueOwner)
+    session.add_all(Unique(owner=owner, name="a", sort=owner, tag=tag) for owner, tag in (("ann", "p"), ("bob", "q")))
+    session.commit()
+    session.update(Unique(owner="ann", name="a", sort=""), tag="p2")
+    session.update(Unique(owner="bob", name="a", sort=""), tag="z")
+    session.add(Unique(owner="ann", name="b", sort="ann", tag="q"))
+    session.commit()
+    assert tags_of(bed.store, "ann") == {"a": "p2", "b": "q"}
+    # The first call that wants a value gets it, whichever row comes first.
+    session.add(Unique(owner="eve", name="a", sort="eve", tag="e"))
+    session.add(Unique(owner="kim", name="a", sort="kim", tag="wanted"))
+    session.add(Unique(owner="eve", name="b", sort="eve", tag="wanted"))
+    with pytest.raises(hb.PartialWrite) as caught:
+        session.commit()
+    (error,) = [outcome.error for outcome in caught.value.failures]
+    assert hb.schema.key_of(Unique, error.key) == {"owner": "eve", "name": "b"}
+    assert (tags_of(bed.store, "eve"), tags_of(bed.store, "kim")) == ({"a": "e"}, {"a": "wanted"})
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_rows_that_would_wait_for_each_other_do_not(bed: Bed) -> None:
+    """Each of two rows gives up the value that an object of the other row wants: the last call is refused."""
+    session = bed.use(Unique, UniqueOwner)
+    owners = ("ann", "bob", "eve")
+    session.add_all(Unique(owner=owner, name="a", sort=owner, tag=owner) for owner in owners)
+    session.commit()
+    for owner in owners:
+        session.update(Unique(owner=owner, name="a", sort=""), tag=f"new {owner}")
+    for owner, tag in (("ann", "bob"), ("bob", "eve"), ("eve", "ann")):
+        session.add(Unique(owner=owner, name="b", sort=owner, tag=tag))
+    with pytest.raises(hb.PartialWrite) as caught:
+        session.commit()
+    (error,) = [outcome.error for outcome in caught.value.failures]
+    assert isinstance(error, hb.UniqueViolation)
+    assert hb.schema.key_of(Unique, error.key) == {"owner": "eve", "name": "b"}
+    assert [tags_of(bed.store, owner) for owner in owners] == [
+        {"a": "new ann", "b": "bob"},
+        {"a": "new bob", "b": "eve"},
+        {"a": "new eve"},
+    ]
+    session.add(Unique(owner="eve", name="b", sort="eve", tag="ann"))
+    session.commit()
+    assert hb.indexes.verify_index(bed.store, Unique, "by_tag").unclaimed == 0
+
+
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_a_group_is_refused_if_two_of_its_objects_want_one_value(bed: Bed) -> None:
+    bed.use(Unique, UniqueOwner)
+    runs = []
+
+    def put(group: hb.types.RowGroup) -> None:
+        runs.append(len(runs))
+        for each in three("ann", Unique(owner="ann", name="a", sort="cat", tag="x")):
+            group.add(each)
+
+    with pytest.raises(hb.UniqueViolation) as caught:
+        hb.Session(bed.store).group(Unique, owner="ann").retry(put)
+    assert hb.schema.key_of(Unique, caught.value.key) == {"owner": "ann", "name": "b"}
+    assert runs == [0]
+    assert tags_of(bed.store, "ann") == {}
+
+
 class Meanwhile(RecordingStore):
     """Other programs do something before the first claims of this one."""
 

@@ -501,6 +501,29 @@ class Plain:
     owner: hb.Column[str] = hb.column("o")
 
 
+def test_a_bound_of_a_version_may_be_out_of_range() -> None:
+    with fresh(Account) as store:
+        session = hb.Session(store)
+        session.add(Account(name="a", owner="ann"))
+        session.commit()
+        for condition, applied in (
+            (Account.version < 2**80, True),
+            (Account.version > 2**80, False),
+            (Account.version >= -(2**80), True),
+            (Account.version <= -1, False),
+        ):
+            session.update_key(Account, name="a", owner="bob", condition=condition)
+            if applied:
+                session.commit()
+            else:
+                with pytest.raises(hb.errors.ConditionFailed):
+                    session.commit()
+                session.discard()
+            assert session.query(Account).allow_full_scan().where(condition).count() == applied
+        with pytest.raises(hb.EncodingError, match="at most 63 bits"):
+            session.query(Account).where(Account.version == 2**80)
+
+
 def test_conditions_that_cannot_be_asked() -> None:
     with fresh(Plain, Account) as store:
         session = hb.Session(store)

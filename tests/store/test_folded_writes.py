@@ -273,6 +273,29 @@ def test_a_read_is_not_sent_with_a_change_of_a_row_that_has_a_version() -> None:
     assert [call.name for call in following.calls] == ["check_and_mutate"]
 
 
+@pytest.mark.parametrize("bed", ["memory", "embedded", HBASE[1]], indirect=True)
+def test_changes_of_a_row_under_several_conditions_are_independent(bed: Bed) -> None:
+    table = Wide(bed).table
+    store = FoldedStore(bed.store, [evolve(wide_rows(table, b"d", [b"d:a", b"d:b"]), row_version=b"d:_v")])
+    x, y, z = (place(b"r", name) for name in (b"x", b"y", b"z"))
+    store.put(table, [Put(each, {b"d:a": b"1"}, 10) for each in (x, y, z)])
+    bed.store.calls.clear()
+    changes = [
+        ConditionalChange(x, b"d:a", b"1", [Put(x, {b"d:b": b"new"}, 20)]),
+        ConditionalChange(y, b"d:a", b"no", [Put(y, {b"d:b": b"new"}, 20)]),
+        ConditionalChange(z, b"d:a", b"1", [Delete(z, families=[b"d"], timestamp=20)]),
+        ConditionalChange(x, b"d:a", b"1", [Put(x, {b"d:a": b"2"}, 20)]),
+    ]
+    assert store.check_and_mutate_many(table, changes) == [True, False, True, True]
+    (call,) = [call for call in bed.store.calls if call.writes]
+    assert [len(change.mutations) for change in call.items] == [1, 1, 1]
+    (batches,) = store.scan(table, [Scan()])
+    assert {row.row: {name: cell.value for name, cell in row.columns.items()} for each in batches for row in each} == {
+        x: {b"d:a": b"2", b"d:b": b"new"},
+        y: {b"d:a": b"1"},
+    }
+
+
 def test_a_change_without_mutations_is_refused_before_a_read_behind_it_is_sent() -> None:
     following = Following(EmbeddedStore(None))
     following.create_table("t", [Family(b"d")])

@@ -137,6 +137,7 @@ def claim_values(
     cells = yield from read_claims(planner, all_claims)
     takes: list[tuple[bytes, Claim]] = []
     foreign: list[tuple[bytes, Claim, bytes]] = []
+    behind = _behind(planner, rows)
     for row, claims in rows.items():
         for claim in claims.left:
             cell = cells.get(claim)
@@ -144,7 +145,7 @@ def claim_values(
                 claimed[row].releases.append(
                     (claim.table, change_claim(planner, claim, cell, RELEASED + planner.nonce(), now))
                 )
-        for claim in claims.wanted:
+        for claim in () if row in behind else claims.wanted:
             owner = None if (cell := cells.get(claim)) is None else owner_of(cell.value)
             if owner is None or owner == row:
                 takes.append((row, claim))
@@ -161,7 +162,27 @@ def claim_values(
         applied = yield CheckAndMutateRows(table, [change for _, change in those])
         for (row, _), went_through in zip(those, applied, strict=True):
             claimed[row].refused |= not went_through
+    for row, (claim, first) in behind.items():
+        if claimed[first].ready:
+            claimed[row].error = _violation(planner, row, claim, first)
+        else:  # the first row may get an error, which leaves the value to this row
+            claimed[row].refused = True
     return claimed
+
+
+def _behind(planner: VersionedRowPlanner, rows: Mapping[bytes, RowClaims]) -> dict[bytes, tuple[Claim, bytes]]:
+    """Finds the objects that want the same value as an earlier object which is changed by the same mutation. Returns
+    this value and the earlier object for each of them.
+
+    Such an object cannot wait until the earlier object is written, because both are written at once.
+    """
+    behind: dict[bytes, tuple[Claim, bytes]] = {}
+    first: dict[Claim, bytes] = {}
+    for row, claims in rows.items() if planner.together else ():
+        for claim in claims.wanted:
+            if first.setdefault(claim, row) != row and planner.change_together(first[claim], row):
+                behind[row] = claim, first[claim]
+    return behind
 
 
 def release(releases: Sequence[tuple[str, ConditionalChange]]) -> Protocol[None]:
@@ -216,11 +237,13 @@ def _fence(
     fences: dict[bytes, ConditionalChange] = {}
     free: list[tuple[bytes, Claim, bytes]] = []
     order = list(claimed)
+    waiting: list[tuple[bytes, bytes]] = []
     for row, claim, owner in foreign:
         state = claimed[row]
         # An owner that is itself waiting may also give the value up, in a later round.
         earlier = owner in claimed and claimed[owner].error is None and order.index(owner) < order.index(row)
-        if earlier and not planner.change_together(owner, row):
+        if earlier and not _waits_for(planner, [each for each in waiting if not claimed[each[0]].error], owner, row):
+            waiting.append((row, owner))
             state.refused = True  # an earlier write of this batch may give it up
         elif claim in held_claims(planner, olds[owner]):
             state.error = _violation(planner, row, claim, owner)
@@ -242,6 +265,26 @@ def _fence(
         for row, _, owner in free:
             claimed[row].refused |= owner not in through
     return [(row, claim) for row, claim, _ in free]
+
+
+def _waits_for(planner: VersionedRowPlanner, waiting: Sequence[tuple[bytes, bytes]], one: bytes, other: bytes) -> bool:
+    """Whether the change of an object waits for the change of another object, directly or through other changes, or
+    whether both are one change.
+
+    Args:
+        waiting: objects that wait, each with the object that it waits for.
+    """
+    if not planner.together:  # each object waits only for earlier ones, and so never for itself
+        return False
+    goal, seen, reached = planner.changed_with(other), set[bytes](), [planner.changed_with(one)]
+    while reached:
+        change = reached.pop()
+        if change == goal:
+            return True
+        if change not in seen:
+            seen.add(change)
+            reached += [planner.changed_with(owner) for row, owner in waiting if planner.changed_with(row) == change]
+    return False
 
 
 def put_fences(

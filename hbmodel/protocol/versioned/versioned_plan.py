@@ -141,8 +141,14 @@ class VersionedRowPlanner(IndexedRowPlanner):
 
     def change_together(self, one: bytes, other: bytes) -> bool:
         """Whether two objects are changed by one mutation, so that neither can wait for the change of the other."""
+        return self.changed_with(one) == self.changed_with(other)
+
+    def changed_with(self, place: bytes) -> bytes:
+        """The key of what one mutation changes: the row of an object that is changed together with others, otherwise
+        the object.
+        """
         wide = self.schema.wide
-        return wide is not None and {one, other} <= self.together and wide.form.cut(one)[0] == wide.form.cut(other)[0]
+        return place if wide is None or place not in self.together else wide.form.cut(place)[0]
 
     def time_of_fence(self, row: bytes, old: OldRow, now: int) -> tuple[int, ClockError | None]:
         """The timestamp of a fence, which leaves counters alone; see `time_above`."""

@@ -148,7 +148,13 @@ def _spans(items: Iterator[tuple[Any, Any]], origin: Any, every: Any, backwards:
     for when, value in items:
         if when is None or value is None or _is_nan(value):
             continue
-        begin = when - (when - origin) % every
+        try:
+            begin = when - (when - origin) % every
+        except OverflowError:
+            raise QueryError(
+                "The first span would begin before the year 1: give a shorter span, or a condition for later times.",
+                found=repr(every),
+            ) from None
         if count and begin == start:
             count += 1
             total += value

@@ -115,13 +115,13 @@ def put_rows(
         PartialWrite: the store failed after something was sent; `position` is the number of rows, counted from the
             start, that are written.
     """
-    wrong = next((fields for fields in rows if not isinstance(fields, Mapping)), None)
-    if wrong is not None:
+    wrong = [fields for fields in rows if not isinstance(fields, Mapping)]
+    if wrong:
         raise SessionError(
             'put_all() takes mappings of fields: put_all(Model, [{"name": value, ...}]). Whole objects are for '
             "add_all() and bulk_add().",
             table=schema.table,
-            found=type(wrong).__name__,
+            found=type(wrong[0]).__name__,
         )
     blind = all(map(PutFields.of(schema).put_blindly, rows))
     size = BATCH_ROWS if blind else 1

@@ -8,7 +8,15 @@ from datetime import timedelta
 from itertools import chain, islice
 from typing import Any
 
-from hbmodel.errors import EncodingError, HbmodelError, KeyTooLong, PartialWrite, SessionError, UnknownOutcome
+from hbmodel.errors import (
+    ComputedFieldError,
+    EncodingError,
+    HbmodelError,
+    KeyTooLong,
+    PartialWrite,
+    SessionError,
+    UnknownOutcome,
+)
 from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import PutObject, put_object
@@ -119,7 +127,7 @@ class BulkAdd:
             except HbmodelError as error:
                 position = {"position": self._read, "written": self._certain}
                 refused = type(error)(error.message, **{**error.details, **position})
-                cannot_be_stored = own is schema and isinstance(error, EncodingError | KeyTooLong)
+                cannot_be_stored = own is schema and isinstance(error, EncodingError | KeyTooLong | ComputedFieldError)
                 if self._on_refused is None or not cannot_be_stored:  # a wrong `ttl` is wrong for all objects
                     raise refused from None
                 self._read += 1

@@ -104,7 +104,15 @@ def joint_batches(
             row_count = 0
         chunks[-1].append(row)
         row_count += len(of_row)
-    return [_batch([call for row in chunk for call in latest[row]], shared.intersection(chunk)) for chunk in chunks]
+    order = {id(call): number for number, call in enumerate(calls)}
+    return [
+        _batch(
+            # in the order of the calls, in which they claim and release unique values
+            sorted((each for row in chunk for each in latest[row]), key=lambda each: order[id(each[0])]),
+            shared.intersection(chunk),
+        )
+        for chunk in chunks
+    ]
 
 
 def _latest(calls: Sequence[Call]) -> list[Call]:
