@@ -253,6 +253,45 @@ def events(store: hb.Store) -> Query[Event]:
     return hb.Session(store).query(Event).where(Event.user == 1)
 
 
+@hb.model(table="paged_kinds", family="d", kind=b"a")
+class First:
+    """In one row with `Second`, with the same key and an entry in each map."""
+
+    owner: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(hb.UInt32, in_qualifier=True)
+    name: hb.Column[str] = hb.column("n")
+    marks: hb.Map[str, int] = hb.map_column("m", factory=dict)
+
+
+@hb.model(table="paged_kinds", family="d", kind=b"b")
+class Second:
+    owner: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(hb.UInt32, in_qualifier=True)
+    name: hb.Column[str] = hb.column("n")
+    marks: hb.Map[str, int] = hb.map_column("m", factory=dict)
+
+
+def test_a_token_belongs_to_one_kind() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, First, Second)
+        with hb.Session(store) as session:
+            for model in (First, Second):
+                session.add_all(
+                    model(owner="ann", number=n, name="x", marks=dict.fromkeys("abcd", n)) for n in range(4)
+                )
+        session = hb.Session(store)
+        first, second = (session.query(model).where(model.owner == "ann") for model in (First, Second))
+        token = first.page(2).next_token
+        assert [each.number for each in first.page(2, after=token).items] == [2, 3]
+        with pytest.raises(hb.TokenError, match="another query"):
+            second.page(2, after=token)
+        marks, others = (session.entries(model.marks, owner="ann", number=1) for model in (First, Second))
+        token = marks.page(2).next_token
+        assert marks.page(2, after=token).items == [("c", 1), ("d", 1)]
+        with pytest.raises(hb.TokenError, match="another query"):
+            others.page(2, after=token)
+
+
 def test_a_token_goes_on_where_the_page_ended(store: hb.Store) -> None:
     first = events(store).page(2)
     second = events(store).page(2, after=first.next_token)

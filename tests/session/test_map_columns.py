@@ -589,12 +589,16 @@ def test_tokens(shape: str) -> None:
             notes.startswith("0"),
             session.entries(model.notes, owner="a", name="s"),
             session.entries(model.scores, **place),
+            notes.limit(8),
         ):
             with pytest.raises(hb.TokenError, match="another query"):
                 another.page(3, after=token)
         with pytest.raises(hb.TokenError, match="damaged"):
             notes.page(3, after=token + "A")
         last = notes.limit(4).page(3)
+        for another in (notes, notes.limit(5)):
+            with pytest.raises(hb.TokenError, match="another query"):
+                another.page(3, after=last.next_token)
         assert [key for key, _ in notes.limit(4).page(3, after=last.next_token).items] == ["0000003"]
         assert notes.limit(4).page(3, after=last.next_token).at_end
         assert notes.limit(0).page(3).at_end

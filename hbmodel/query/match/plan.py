@@ -251,7 +251,8 @@ class Plan:
         terms, path = self.terms, self.path
         predicate = None if terms.predicate is None else terms.predicate.canonical()
         order = tuple([(part.field.name, part.desc) for part in terms.ordering])
-        read = (terms.schema.table, terms.schema.family, path.table, path.layout.spec_text)
+        kind = (terms.schema.kind,) if terms.schema.kind else ()
+        read = (terms.schema.table, terms.schema.family, *kind, path.table, path.layout.spec_text)
         partition = (*(() if terms.partition is None else (terms.partition.ranges,)), *self.bounds)
         time = () if terms.moment is None else ("as of", before(terms.moment))
         return digest_of(read, predicate, order, terms.backwards, terms.limit, terms.offset, *partition, *time)

@@ -138,9 +138,11 @@ class EntryReader:
         """Returns the cell of an entry; empty if the entry was removed."""
         return next(iter(entry.columns.values())).value
 
-    def digest(self, keys: KeyRange) -> bytes:
-        """Returns a digest that distinguishes the tokens of this slice from the tokens of other slices."""
-        return digest_of("map", self.schema.table, self.of.column, self.row, keys.start, keys.stop)
+    def digest(self, keys: KeyRange, maximum: int | None) -> bytes:
+        """Returns a digest that distinguishes the tokens of a slice from the tokens of other slices."""
+        kind = ("kind", self.schema.kind) if self.schema.kind else ()
+        limit = () if maximum is None else ("limit", maximum)
+        return digest_of("map", self.schema.table, self.of.column, self.row, keys.start, keys.stop, *kind, *limit)
 
     def decoded(self, entry: Found) -> tuple[Any, Any]:
         """Returns the decoded key and value; raises `DecodingError`."""
@@ -255,7 +257,7 @@ class MapSlice(Generic[K, V]):
                 the other way round.
         """
         page_size, keys = whole(size, "page", 1), self.range
-        reader, digest = self._reader, self._reader.digest(keys)
+        reader, digest = self._reader, self._reader.digest(keys, self.maximum)
         at, backwards = given_token(after, before)
         token = None if at is None else check_direction(decode_token(at, digest, reader.seal), backwards)
         if token is not None and token.path != reader.of.name:
