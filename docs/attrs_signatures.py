@@ -1,6 +1,4 @@
-"""What the reference cannot read from the source alone: constructors of attrs classes, and what a value of a class
-is.
-"""
+"""Adds to the reference what the source does not show: constructors of attrs classes, and descriptions of instances."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ FIELDS = {"attrs.field", "attr.field"}
 
 
 def parameters_of(made: Class) -> Iterator[Parameter]:
-    """The fields that the constructor takes, in their order."""
+    """Yields the parameters of the constructor, in the order of the fields."""
     for member in made.members.values():
         if (
             not isinstance(member, Attribute)
@@ -50,18 +48,20 @@ def parameters_of(made: Class) -> Iterator[Parameter]:
 
 
 class AttrsSignatures(Extension):
-    """Completes what was read."""
+    """Completes the objects that were read from the source."""
 
     def on_attribute(self, *, attr: Attribute, **_: Any) -> None:
-        """A value of a class of its own module, such as `Bool = BoolCodec()`, is described as the class is."""
+        """Describes an instance of a class in the same module, such as `Bool = BoolCodec()`, with the docstring of the
+        class.
+        """
         if attr.docstring is None and isinstance(attr.value, ExprCall) and attr.parent is not None:
             made = attr.parent.members.get(str(attr.value.function))
             if isinstance(made, Class) and made.docstring is not None:
                 attr.docstring = Docstring(made.docstring.value.partition("\n\n")[0], parent=attr)
 
     def on_class(self, *, cls: Class, **_: Any) -> None:
-        """An attrs class whose docstring has arguments or attributes gets an `__init__`, as the extension for
-        dataclasses gives those.
+        """Gives an `__init__` to an attrs class whose docstring has arguments or attributes, as the extension for
+        dataclasses does.
         """
         decorated = any(str(decorator.callable_path) in DECORATORS for decorator in cls.decorators)
         text = "" if cls.docstring is None else cls.docstring.value

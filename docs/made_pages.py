@@ -1,5 +1,5 @@
-"""Pages of the site that are made when it is built: the reference, from the docstrings of all public names, and the
-example programs.
+"""Makes pages when the site is built: the reference, from the docstrings of all public names, and the example
+programs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SECTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "stores": ("Stores", ("store", "localhbase")),
     "errors": ("Errors", ("errors",)),
 }
-"""Of the reference: title and rooms of each page."""
+"""The title and the rooms of each page of the reference."""
 
 DIRECTIVE = "::: {}\n    options:\n      heading: {}\n"
 WITHOUT_MEMBERS = DIRECTIVE + "      members: false\n      inherited_members: false\n"
@@ -49,14 +49,14 @@ MODULES = (
     "timeseries",
     "types",
 )
-"""The public modules beside `hbmodel` itself."""
+"""The public modules except `hbmodel` itself."""
 
 SUBMODULES = {f"hbmodel.{name}" for name in MODULES if "." in name}
-"""Those that another public module offers as a name."""
+"""The public modules that another public module has as a name."""
 
 
 def exported(module: str) -> dict[str, str]:
-    """The names that a public module offers, each with the module of the package that defines it."""
+    """Returns the public names of a module, each with the module of the package that defines it."""
     path = ROOT.joinpath("hbmodel", *module.split("."))
     source = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
     tree = ast.parse(source.read_text(encoding="utf-8"))
@@ -76,8 +76,8 @@ def exported(module: str) -> dict[str, str]:
 
 
 def references() -> dict[str, str]:
-    """The pages of the reference, by file name. A name stands once, under the package that it is imported from
-    first.
+    """Returns the pages of the reference, by file name. Each name is listed once, under the first package from which it
+    can be imported.
     """
     top = exported("")
     top.pop("__version__", None)
@@ -96,7 +96,7 @@ def references() -> dict[str, str]:
             del paths[name]
         text = f"# {title}\n"
         for path in sorted(names, key=str.lower):
-            # the base class says what all have
+            # the base class describes the members that all of them have
             directive = WITHOUT_MEMBERS if page == "codecs" and path != "hbmodel.Codec" else DIRECTIVE
             text += "\n" + directive.format(
                 path, path.replace("hbmodel.", "hb.") if path.split(".")[1] != "localhbase" else path
@@ -107,12 +107,14 @@ def references() -> dict[str, str]:
 
 
 def page_of(example: str) -> str:
-    """The page of a program, or of all for a folder and whatever else is no program."""
+    """Returns the page of an example program. For a folder, or any file that is no program, returns the page with the
+    list of all.
+    """
     return f"programs/{example.removesuffix('.py')}.md" if example.endswith(".py") else "programs/index.md"
 
 
 def programs() -> Iterator[tuple[str, str]]:
-    """The pages of the example programs, with their list and the list of changes."""
+    """Yields the pages of the example programs, the page that lists them, and the changelog."""
     listed = []
     for path in sorted(EXAMPLES.rglob("*.py")):
         name, source = path.relative_to(EXAMPLES).as_posix(), path.read_text(encoding="utf-8")
@@ -126,14 +128,16 @@ def programs() -> Iterator[tuple[str, str]]:
 
 
 def on_files(files: Files, *, config: Any) -> Files:
-    """Adds the pages that are made."""
+    """Adds the pages that are made here."""
     for name, text in (*references().items(), *programs()):
         files.append(File.generated(config, name, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Leads links to programs to their pages; a block that is not run in the tests is Python like the others."""
+    """Changes links to programs into links to their pages. Marks blocks that are not run in the tests as Python, like
+    the others.
+    """
     return TO_EXAMPLES.sub(lambda found: f"]({page_of(found[1])})", markdown).replace(
         "```python no-run\n", "```python\n"
     )

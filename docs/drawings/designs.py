@@ -1,5 +1,5 @@
-"""Draws tables of the design pages, from what a store holds: `python docs/drawings/designs.py` writes the SVG files
-next to it.
+"""Draws the tables of the design pages from the contents of a store: `python docs/drawings/designs.py` writes the SVG
+files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import hbmodel as hb  # noqa: E402
 __all__ = ["STYLE", "drawings"]
 
 SIDE = 9
-"""Pixels from one small box to the next."""
+"""The distance from one small box to the next, in pixels."""
 
 
 @hb.model(table="comments", family="d", exists=hb.flag("e"))
@@ -92,13 +92,13 @@ class Reading:
 
 
 def key_of(row: bytes, *ends: int) -> str:
-    """A key in hex, its fields apart."""
+    """Returns a key in hex, with spaces between its fields."""
     starts = (0, *ends)
     return " | ".join(hexed(row[start:end]) for start, end in zip(starts, (*ends, len(row)), strict=True))
 
 
 def prepended() -> Drawing:
-    """The rows of a post, and the one that comes before them."""
+    """Draws the rows of a post, and the new row that is put before them."""
     drawing = Drawing(
         "The comments of a post, whose numbers count up and whose keys count down; a new one is put before them"
     )
@@ -121,7 +121,7 @@ def prepended() -> Drawing:
 
 
 def java_key() -> Drawing:
-    """The parts of the classic key."""
+    """Draws the parts of the classic key."""
     drawing = Drawing("A row key of a Java program: user id, Long.MAX_VALUE - time, action id")
     with hb.connect("memory:") as store:
         hb.create_tables(store, JavaAction, create_external=True)
@@ -135,7 +135,7 @@ def java_key() -> Drawing:
 
 
 def offset_and_token() -> Drawing:
-    """The rows that a page takes, by offset and by token."""
+    """Draws the rows that are read for a page, by offset and by token."""
     drawing = Drawing("Rows read for the third page of 20: by an offset the 60 rows from the beginning, by a token 21")
     calls: list[hb.store.Call] = []
     start = datetime(2026, 3, 1, tzinfo=UTC)
@@ -171,7 +171,7 @@ def offset_and_token() -> Drawing:
 
 
 def both_ways() -> Drawing:
-    """A table and its index: the same fields in two orders."""
+    """Draws a table and its index, which have the same fields in two orders."""
     drawing = Drawing("The table installs in the order of users, and its index in the order of applications")
     with hb.connect("memory:") as store:
         hb.create_tables(store, Install)
@@ -198,7 +198,7 @@ def both_ways() -> Drawing:
 
 
 def two_families() -> Drawing:
-    """The rows of a table with two families."""
+    """Draws the rows of a table with two families."""
     drawing = Drawing("Rows of the table people: each family holds the cells of one model")
     with hb.connect("memory:") as store:
         hb.create_tables(store, Person, Picture)
@@ -225,7 +225,7 @@ def two_families() -> Drawing:
 
 
 def newest_first() -> Drawing:
-    """The rows of two series, and the first of each."""
+    """Draws the rows of two series, and the first row of each."""
     drawing = Drawing("The rows of two metrics, newest first; the first row of each is its latest value")
     start = datetime(2026, 3, 1, tzinfo=UTC)
     with hb.connect("memory:") as store:
@@ -252,7 +252,7 @@ def newest_first() -> Drawing:
 
 
 def drawings() -> dict[str, str]:
-    """All of them, by file name."""
+    """Returns all drawings, by file name."""
     drawn = {
         "prepended-rows": prepended(),
         "java-key-bytes": java_key(),

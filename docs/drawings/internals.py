@@ -1,6 +1,4 @@
-"""Draws the inside of the package: its rooms, a write and a query: `python docs/drawings/internals.py` writes the
-SVG files next to it.
-"""
+"""Draws the inside of the package, a write and a query: `python docs/drawings/internals.py` writes the SVG files."""
 
 from __future__ import annotations
 
@@ -36,11 +34,13 @@ ROOMS: dict[str, str] = {
     "store": "the port, its values, and four stores",
     "errors": "one tree of errors",
 }
-"""The rooms, each with what is in it, those above first that know those below."""
+"""The rooms of the package (its top-level folders), each with its contents. A room comes before the rooms that it
+imports.
+"""
 
 
 def known() -> dict[str, set[str]]:
-    """The rooms that each room imports from, read from the code."""
+    """Returns the rooms that each room imports from, read from the code."""
     found: dict[str, set[str]] = {room: set() for room in ROOMS}
     for room in ROOMS:
         for path in [PACKAGE / f"{room}.py"] if room == "errors" else (PACKAGE / room).rglob("*.py"):
@@ -51,7 +51,7 @@ def known() -> dict[str, set[str]]:
 
 
 def house() -> Drawing:
-    """The rooms below each other, each with those that it knows."""
+    """Draws the rooms below each other, each with the rooms that it imports."""
     drawing = Drawing(
         "The rooms of the package: what is in each, and the rooms that it imports from, all of which stand below it"
     )
@@ -77,7 +77,9 @@ def house() -> Drawing:
 
 
 def folders_of(room: str) -> dict[str, set[str]]:
-    """The folders of a room, each with those that it imports from; those above first that know those below."""
+    """Returns the folders of a room, each with the folders that it imports. A folder comes before the folders that it
+    imports.
+    """
     found: dict[str, set[str]] = {path.parent.name: set() for path in sorted((PACKAGE / room).glob("*/__init__.py"))}
     for folder, others in found.items():
         for path in (PACKAGE / room / folder).rglob("*.py"):
@@ -90,13 +92,13 @@ def folders_of(room: str) -> dict[str, set[str]]:
 
 
 def purpose(module: Path) -> str:
-    """The beginning of a module's docstring, up to a comma, colon or semicolon."""
+    """Returns the beginning of a module's docstring, up to a comma, colon or semicolon."""
     docstring = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
     return re.split(r"[,:;.](?:\s|$)", docstring)[0].replace("\n", " ")
 
 
 def folders() -> Drawing:
-    """The folders of each room that has several, with what is in them, and the others that they know."""
+    """Draws the folders of each room that has several, with their contents and the folders that they import."""
     drawing = Drawing("The folders of the rooms: what is in each, and the folders of its room that it imports from")
     found = {room: known for room in ROOMS if len(known := folders_of(room)) > 1}
     texts = {
@@ -123,7 +125,7 @@ def folders() -> Drawing:
 
 @hb.model(table="notes", family="d")
 class Note:
-    """A note of somebody."""
+    """A note of an author."""
 
     number: hb.Key[int] = hb.key(hb.UInt32)
     author: hb.Column[str] = hb.column("a")
@@ -132,11 +134,11 @@ class Note:
 
 
 Snapshot = tuple[bool, bool, str]
-"""Whether the index table has an entry for ann, and one for bob, and the author in the row."""
+"""Whether the index table has an entry for ann, whether it has one for bob, and the author in the row."""
 
 
 def snapshot(store: Store) -> Snapshot:
-    """What the two tables hold of the note."""
+    """Returns the contents of the two tables about the note."""
     schema = hb.schema.schema_of(Note)
     entries = {schema.indexes["by_author"].layout.unpack(entry)[0] for entry, _ in rows_of(store, "notes.by_author")}
     ((_, cells),) = rows_of(store, "notes")
@@ -144,7 +146,9 @@ def snapshot(store: Store) -> Snapshot:
 
 
 def indexed_write() -> Drawing:
-    """What is stored after each call of an update that changes an indexed column, and what queries find then."""
+    """Draws the stored cells after each call of an update that changes an indexed column, and the results of queries
+    then.
+    """
     drawing = Drawing("The entries and the row after each call of an update, and the queries that find the row then")
     taken: list[Snapshot] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -182,7 +186,7 @@ def indexed_write() -> Drawing:
 
 
 def page_of_a_query() -> Drawing:
-    """The calls of a query by an index, one of whose entries is stale."""
+    """Draws the calls of a query that uses an index with a stale entry."""
     drawing = Drawing(
         "The calls of a query by an index: a scan of entries, the rows of all of them, and what is returned"
     )
@@ -227,7 +231,7 @@ def page_of_a_query() -> Drawing:
 
 
 def drawings() -> dict[str, str]:
-    """All of them, by file name."""
+    """Returns all drawings, by file name."""
     return {
         "house.svg": house().svg(),
         "folders.svg": folders().svg(),

@@ -1,6 +1,4 @@
-"""Draws a row key, an index entry with its row, and a salted scan: `python docs/drawings/keys.py` writes the SVG
-files next to it.
-"""
+"""Draws a row key, an index entry and a salted scan: `python docs/drawings/keys.py` writes the SVG files."""
 
 from __future__ import annotations
 
@@ -50,14 +48,14 @@ class Action:
 
 @hb.model(table="numbers", family="d", salt=hb.HashSalt(len(BUCKETS)))
 class Number:
-    """A row of a table that is salted by its whole key."""
+    """A number, in a table that is salted by the whole key."""
 
     number: hb.Key[int] = hb.key(hb.codecs.UInt16)
     name: hb.Column[str] = hb.column("n")
 
 
 def stored() -> Store:
-    """A store with an action and some numbers."""
+    """Returns a store with an action and some numbers."""
     store = hb.connect("memory:")
     hb.create_tables(store, Action, Number)
     with hb.Session(store) as session:
@@ -67,7 +65,7 @@ def stored() -> Store:
 
 
 def row_key(store: Store) -> Drawing:
-    """The parts of a row key."""
+    """Draws the parts of a row key."""
     drawing = Drawing("A row key of the table actions: the salt, user_id, at and action_id")
     ((key, _),) = rows_of(store, "actions")
     strip(drawing, 12, 24, list(row_segments(hb.schema.schema_of(Action), key)))
@@ -75,7 +73,7 @@ def row_key(store: Store) -> Drawing:
 
 
 def entry_and_row(store: Store) -> Drawing:
-    """An entry, and below it the row that it leads to."""
+    """Draws an entry, and below it the row to which it leads."""
     drawing = Drawing("An entry of the index by_name, and the row of the table actions that it leads to")
     schema = hb.schema.schema_of(Action)
     ((entry, _),) = rows_of(store, "actions.by_name")
@@ -94,7 +92,7 @@ def entry_and_row(store: Store) -> Drawing:
 
 
 def salted_scan(store: Store) -> Drawing:
-    """The rows of each bucket, and those of the merged scan."""
+    """Draws the rows of each bucket, and the rows of the merged scan."""
     drawing = Drawing("Rows of four buckets, each in the order of its keys, and the order in which a query gives them")
     bucket_of: dict[int, int] = {}
     columns: list[list[tuple[str, str]]] = [[] for _ in BUCKETS]
@@ -120,7 +118,7 @@ def salted_scan(store: Store) -> Drawing:
 
 
 def drawings() -> dict[str, str]:
-    """All of them, by file name."""
+    """Returns all drawings, by file name."""
     with stored() as store:
         drawn = {
             "row-key-bytes": row_key(store),

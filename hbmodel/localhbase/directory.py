@@ -1,4 +1,4 @@
-"""The directory of one local HBase: where its files lie, and the record of what was started in it.
+"""The directory of one local HBase: its files, and the record of the processes that were started in it.
 
 conf/server, conf/gateways   hbase-site.xml and logging
 data, zookeeper, tmp         HBase's root directory, ZooKeeper's data, scratch files
@@ -28,13 +28,13 @@ _LOCK_TIMEOUT = 300.0
 
 
 def default_directory() -> Path:
-    """The directory of this user's local HBase if none is given."""
+    """Returns the directory of this user's local HBase if none is given."""
     path: Path = required("platformdirs").user_state_path("hbmodel")
     return path / "hbase"
 
 
 def resolved(directory: str | os.PathLike[str] | None) -> Path:
-    """The absolute path of a directory; None is the default one.
+    """Returns the absolute path of a directory. None stands for the default directory.
 
     Raises:
         LocalHBaseError: the path contains a character that Java's class path or Hadoop's paths do not allow.
@@ -50,13 +50,13 @@ def resolved(directory: str | os.PathLike[str] | None) -> Path:
 
 @frozen
 class State:
-    """What was started in a directory.
+    """The record of the processes that were started in a directory.
 
     Attributes:
-        settings: how it was started.
-        ports: port by name; kept after a stop so that the next start can use them again.
-        processes: process by role, and the watchdog; empty after a stop.
-        owner: the process whose end stops this HBase; None if it runs until it is stopped.
+        settings: the settings of the start.
+        ports: the ports by name. They are kept after a stop, so that the next start can use them again.
+        processes: the processes by role, with the watchdog; empty after a stop.
+        owner: the process whose end stops this HBase; None if the HBase runs until it is stopped.
         temporary: whether the directory is deleted when the owner ends.
     """
 
@@ -67,7 +67,7 @@ class State:
     temporary: bool = False
 
     def with_process(self, role: str, process: Process) -> State:
-        """The state after a process has started."""
+        """Returns the state after a process has started."""
         return evolve(self, processes={**self.processes, role: process})
 
 
@@ -76,15 +76,15 @@ class Status:
     """The current status of a local HBase.
 
     Attributes:
-        directory: its directory.
-        pids: process id by role, of the running processes.
+        directory: the directory of the HBase.
+        pids: the ids of the running processes, by role.
         missing: the roles that were started but are not running.
-        ports: port by name: `zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`.
-        url: store URL of the Thrift1 gateway, None without one.
-        thrift2_url: store URL of the Thrift2 gateway, None without one.
-        logs: log file by role.
-        version: the version of HBase; None if it is that of an installed distribution.
-        owner: process id of the owner, None if it runs until it is stopped.
+        ports: the ports by name: `zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`.
+        url: store URL of the Thrift1 gateway; None if there is no such gateway.
+        thrift2_url: store URL of the Thrift2 gateway; None if there is no such gateway.
+        logs: the log files by role.
+        version: the version of HBase; None if it is an installed distribution.
+        owner: process id of the owner; None if the HBase runs until it is stopped.
     """
 
     directory: Path
@@ -99,7 +99,7 @@ class Status:
 
     @property
     def state(self) -> str:
-        """`running`; `partial` if a gateway has died; `failed` if the server has."""
+        """`running`, or `partial` if a gateway has ended, or `failed` if the server has ended."""
         return "running" if self.running else "partial" if SERVER in self.pids else "failed"
 
     @property
@@ -109,11 +109,11 @@ class Status:
 
     @property
     def zookeeper_port(self) -> int:
-        """Port of its ZooKeeper, for clients other than hbmodel."""
+        """The port of ZooKeeper, for clients other than hbmodel."""
         return self.ports["zookeeper"]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Returns the status as plain values for JSON."""
         return {
             "state": self.state,
             "version": self.version,
@@ -130,12 +130,12 @@ class Status:
 
 
 def log_file(directory: Path, role: str) -> Path:
-    """The log file of a process."""
+    """Returns the log file of a process."""
     return directory / "logs" / f"{role}.log"
 
 
 def output_file(directory: Path, role: str) -> Path:
-    """The file for a JVM's own standard output and errors."""
+    """Returns the file for the standard output and the errors of a process."""
     return directory / "logs" / f"{role}.out"
 
 
@@ -149,7 +149,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(directory: Path) -> Iterator[None]:
-    """Raises `LocalHBaseError` if the block cannot write a file of the directory."""
+    """Turns an error into `LocalHBaseError` if its block cannot write a file of the directory."""
     try:
         yield
     except OSError as error:
@@ -170,7 +170,7 @@ def make(directory: Path) -> None:
 
 
 def read_state(directory: Path) -> State | None:
-    """The record of what was started in the directory; None if nothing was ever started there.
+    """Returns the record of what was started in the directory, or None if nothing was ever started there.
 
     Raises:
         LocalHBaseError: the record cannot be read.
@@ -202,7 +202,7 @@ def read_state(directory: Path) -> State | None:
 
 
 def write_state(directory: Path, state: State) -> None:
-    """Records what was started, atomically.
+    """Writes the record of what was started, atomically.
 
     Raises:
         LocalHBaseError: the record cannot be written.

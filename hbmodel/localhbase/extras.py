@@ -1,4 +1,4 @@
-"""The packages of the extra `hbmodel[hbase]`, imported only when a local HBase is really wanted."""
+"""Imports the packages of the extra `hbmodel[hbase]`, only when a local HBase is used."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from hbmodel.errors import LocalHBaseError
 
 WITH_EXTRA = "install hbmodel with its extra `hbase` (in a checkout: pip install -e '.[hbase]')"
-"""How to install these packages."""
+"""How to install the packages of the extra."""
 
 
 def required(module: str) -> Any:
-    """Import a module of the extra.
+    """Imports a module of the extra.
 
     Raises:
         LocalHBaseError: the module is not installed; the message contains the command that installs the extra.

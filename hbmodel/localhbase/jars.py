@@ -32,16 +32,16 @@ CONNECTIONS = 4
 """The number of jars that are downloaded at the same time."""
 
 ATTEMPTS = 3
-"""How often one jar is tried before the start fails."""
+"""The maximum number of times that the download of a jar is tried before the start fails."""
 
 PAUSE = 2.0
-"""Seconds between two tries of one jar."""
+"""The number of seconds between two tries to download a jar."""
 
 _DOWNLOAD_TIMEOUT = 1800.0  # seconds to wait while another process downloads
 
 
 def one_line(error: BaseException, limit: int = 200) -> str:
-    """The message of another library's error as one short line."""
+    """Returns the message of another library's error as one short line."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
@@ -50,8 +50,8 @@ def fetch(pin: Pin, scratch: Path, count: Callable[[int], None]) -> Path:
     """Fetches one jar from the repositories of jgo.
 
     Args:
-        scratch: a directory for this download alone, which is created.
-        count: called with the number of bytes that were received, whenever some arrive.
+        scratch: a directory that is created and used only for this download.
+        count: called with the number of received bytes, whenever bytes arrive.
     """
     maven = required("jgo.maven")
     settings = required("jgo.config").GlobalSettings.load()
@@ -72,18 +72,18 @@ def fetch(pin: Pin, scratch: Path, count: Callable[[int], None]) -> Path:
 
 @frozen
 class Downloader:
-    """How missing jars are downloaded.
+    """Downloads missing jars.
 
     Attributes:
         fetch: fetches one jar; see `fetch`.
-        pause: seconds between two tries of one jar.
+        pause: seconds between two tries to download a jar.
     """
 
     fetch: Callable[[Pin, Path, Callable[[int], None]], Path] = fetch
     pause: float = PAUSE
 
     def download(self, title: str, pins: Sequence[Pin], jars: Path, scratch: Path, *, progress: bool) -> None:
-        """Fetches jars into their directory; the caller holds the lock.
+        """Fetches jars into their directory. The caller must hold the lock.
 
         Args:
             title: the text in front of the progress bar.
@@ -99,7 +99,8 @@ class Downloader:
                 download_progress(title, total, shown=progress) as advance,
                 ThreadPoolExecutor(CONNECTIONS, "hbmodel-jars") as pool,
             ):
-                # The largest jars come first: otherwise a large one might be fetched alone at the end.
+                # The largest jars come first, because otherwise a large jar might still be downloading when all others
+                # are done.
                 futures = [
                     pool.submit(self._fetch, pin, jars, scratch, advance)
                     for pin in sorted(pins, key=lambda pin: -pin.size)
@@ -135,7 +136,7 @@ class Downloader:
                 path.replace(jars / pin.filename)
                 advance(pin.size - received)
                 return
-            except Exception as error:  # jgo and the libraries below it document no common base class of errors
+            except Exception as error:  # jgo and its libraries document no common base class of errors
                 advance(-received)
                 if attempt == ATTEMPTS:
                     if isinstance(error, LocalHBaseError):
@@ -151,22 +152,22 @@ class Downloader:
 
 
 DOWNLOADER = Downloader()
-"""Downloads from the repositories of jgo."""
+"""The downloader that fetches jars from the repositories of jgo."""
 
 
 def installed_distribution() -> Path | None:
-    """The unpacked HBase distribution that `HBASE_HOME` names; None if it names none."""
+    """Returns the directory of the unpacked HBase distribution in `HBASE_HOME`, or None if the variable is not set."""
     home = os.environ.get("HBASE_HOME")
     return Path(home) if home else None
 
 
 def class_path(version: str | None = None, *, progress: bool = True) -> str:
-    """Java class path of the server and both gateways, without the configuration directory.
+    """Returns the Java class path of the server and both gateways, without the configuration directory.
 
     Args:
-        version: one of `pins.VERSIONS`, whose jars are used; missing jars are downloaded. None takes the distribution
-            that `HBASE_HOME` names, or else the newest version.
-        progress: show the download on standard error.
+        version: one of `pins.VERSIONS`, whose jars are used; missing jars are downloaded. None means the distribution
+            in `HBASE_HOME` or, if it is not set, the newest version.
+        progress: whether to show the download on standard error.
 
     Raises:
         LocalHBaseError: there is no such version, `HBASE_HOME` does not name an HBase distribution, or the download
@@ -181,7 +182,7 @@ def class_path(version: str | None = None, *, progress: bool = True) -> str:
 
 
 def distribution_class_path(home: Path) -> str:
-    """Class path of an unpacked HBase distribution.
+    """Returns the class path of an unpacked HBase distribution.
 
     Raises:
         LocalHBaseError: the `lib` of the distribution contains no HBase server or no Thrift gateway.
@@ -191,12 +192,14 @@ def distribution_class_path(home: Path) -> str:
         raise LocalHBaseError(
             "HBASE_HOME is not an unpacked HBase distribution; correct it or unset it.", hbase_home=str(home)
         )
-    # The distribution keeps its logging jars in a separate directory, so that clients can use their own.
+    # The distribution has its logging jars in a separate directory, so that clients can use others.
     return f"{library}/*{os.pathsep}{library}/client-facing-thirdparty/*"
 
 
 def cache_directory() -> Path:
-    """The directory in which this user's jars are kept. All versions share it, because most jars are the same."""
+    """Returns the directory in which this user's jars are kept. All versions share it, because most jars are the
+    same.
+    """
     path: Path = required("platformdirs").user_cache_path("hbmodel")
     return path / "hbase"
 
@@ -209,13 +212,14 @@ def pinned_jars(
     progress: bool = True,
     downloader: Downloader = DOWNLOADER,
 ) -> Path:
-    """The directory with all pinned jars of a version; missing jars are downloaded, by one process at a time.
+    """Returns the directory with all pinned jars of a version. Missing jars are downloaded first, by one process at a
+    time.
 
     Args:
         directory: the cache; the user's cache by default.
         version: one of `pins.VERSIONS`.
         pins: the jars; all jars of the version by default.
-        progress: show the download on standard error.
+        progress: whether to show the download on standard error.
         downloader: downloads missing jars.
 
     Raises:
@@ -243,7 +247,7 @@ def pinned_jars(
 
 
 def _missing(jars: Path, pins: Sequence[Pin]) -> list[Pin]:
-    # The digest was checked before the file was moved here; the size shows that the file was not truncated since.
+    # The digest was checked before the file was moved here; the size shows that the file has not been truncated since.
     return [pin for pin in pins if not _has_size(jars / pin.filename, pin.size)]
 
 

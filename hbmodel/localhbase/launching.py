@@ -1,4 +1,4 @@
-"""Starts the processes of a local HBase side by side, waits until they answer, and says why if one does not."""
+"""Starts the processes of a local HBase in parallel, waits until they answer, and reports why a process does not."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _ANSWER_TIMEOUT = 5.0  # seconds for one probing call to a gateway
 
 
 class PortTaken(LocalHBaseError):
-    """A process found one of its ports taken."""
+    """Raised if another program already uses a port of a process."""
 
 
 @frozen
 class _Started:
-    """One process while it starts."""
+    """A process that is starting."""
 
     role: str
     process: Process
@@ -43,7 +43,7 @@ class _Started:
 
 @frozen
 class Launcher:
-    """Starts processes in a directory; the caller holds the directory's lock.
+    """Starts processes in a directory. The caller must hold the directory's lock.
 
     Attributes:
         class_path: HBase's class path, without the configuration directory.
@@ -56,12 +56,12 @@ class Launcher:
     timeout: float
 
     def start_anew(self, state: State, *, given: Mapping[str, int], before: Mapping[str, int]) -> None:
-        """Chooses ports and starts everything; if another program takes a chosen port meanwhile, chooses again.
+        """Chooses ports and starts everything. If another program starts to use a chosen port, chooses again.
 
         Args:
-            state: settings and owner; ports and processes are set here.
-            given: ports that the user named.
-            before: ports of an earlier run.
+            state: the settings and the owner; the ports and processes in it are set here.
+            given: the ports that the user has chosen.
+            before: the ports of an earlier run.
 
         Raises:
             LocalHBaseError: HBase did not start; nothing is left running.
@@ -85,10 +85,10 @@ class Launcher:
                 before = {}
 
     def start_roles(self, state: State, roles: Sequence[str]) -> None:
-        """Starts processes side by side, records each, and waits until all answer.
+        """Starts processes in parallel, records each of them, and waits until all answer.
 
         Raises:
-            LocalHBaseError: a process did not start; the others that were started here are ended, too.
+            LocalHBaseError: a process did not start. The other processes that were started here are ended, too.
         """
         write_state(self.directory, state)
         started: list[_Started] = []
@@ -103,7 +103,7 @@ class Launcher:
             raise
 
     def _start_watchdog(self, owner: Process, *, temporary: bool) -> Process:
-        """Starts the process that stops this HBase when the owner is gone; it must run before the HBase starts."""
+        """Starts the process that stops this HBase when the owner has ended. It must run before the HBase starts."""
         module = [sys.executable, "-W", "ignore", "-m", "hbmodel.localhbase.watchdog"]
         arguments = [str(self.directory), str(owner.pid), repr(owner.created), *(["--temporary"] if temporary else [])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
@@ -132,8 +132,8 @@ class Launcher:
 
     def _await(self, started: Sequence[_Started]) -> None:
         deadline = time.monotonic() + self.timeout
-        # The server is awaited first: a gateway that is called before the server is ready answers late, because it
-        # pauses longer and longer between its attempts to reach the server.
+        # Waits for the server first. A gateway that is called before the server is ready answers late, because it makes
+        # longer and longer pauses between its attempts to reach the server.
         for awaited in sorted(started, key=lambda each: ROLES.index(each.role)):
             while not self._is_ready(awaited):
                 for each in started:
@@ -152,13 +152,13 @@ class Launcher:
     def _is_ready(self, started: _Started) -> bool:
         if started.role == SERVER:
             return server_is_ready(self.directory)
-        # First check that this process listens on the port: another program may have taken it.
+        # First checks that this process listens on the port, because another program may use it.
         return processes.listens(started.process, started.port) and gateway_answers(
             started.role, started.port, started.properties, timeout=_ANSWER_TIMEOUT
         )
 
     def _explain(self, role: str) -> None:
-        """Raises an error for a process that exited while it was starting, with the reason that its log gives."""
+        """Raises an error for a process that exited while it was starting, with the reason from its log."""
         log = log_file(self.directory, role)
         shown = log if log.exists() else output_file(self.directory, role)
         details = {"process": role, "log": str(shown), "last_error": last_trouble(self.directory, role)}
@@ -177,7 +177,7 @@ class Launcher:
 
 
 def launcher(directory: Path, version: str | None, *, timeout: float, progress: bool) -> Launcher:
-    """A launcher with the Java runtime and the jars of this machine; missing jars are downloaded.
+    """Returns a launcher with the Java runtime and the jars of this machine. Missing jars are downloaded first.
 
     Args:
         version: see `jars.class_path`.

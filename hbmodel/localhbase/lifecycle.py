@@ -1,4 +1,4 @@
-"""Starts, stops and inspects the HBase of a directory; kills and restarts single processes."""
+"""Starts, stops and inspects the HBase of a directory, and kills and restarts single processes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from hbmodel.localhbase.pins import HBASE_VERSION, VERSIONS
 from hbmodel.localhbase.ports import ADDRESS
 
 START_TIMEOUT = 180.0
-"""Seconds that a start may take, not counting the download of the jars."""
+"""The number of seconds that a start may take, without the download of the jars."""
 
 STOP_GRACE = 10.0
-"""Seconds that processes have to stop by themselves. A server that is killed after that loses nothing, because its log
-of writes is on disk.
+"""The number of seconds that processes have to stop by themselves. A server that is killed after that loses no data,
+because its write-ahead log is on disk.
 """
 
 Directory = str | os.PathLike[str] | None
@@ -43,9 +43,9 @@ def prepare(version: str | None = None, *, progress: bool = True) -> None:
     """Finds Java and downloads the jars in advance, so that starts are quick and need no network.
 
     Args:
-        version: the version of HBase, one of `VERSIONS`; None takes the distribution that `HBASE_HOME` names, or else
-            the newest version.
-        progress: show the download on standard error.
+        version: the version of HBase, one of `VERSIONS`; None means the distribution in `HBASE_HOME` or, if it is not
+            set, the newest version.
+        progress: whether to show the download on standard error.
 
     Raises:
         LocalHBaseError: there is no such version or no suitable Java, or the download failed.
@@ -55,11 +55,11 @@ def prepare(version: str | None = None, *, progress: bool = True) -> None:
 
 
 def version_to_start(directory: Directory, version: str | None) -> str | None:
-    """The version of HBase that a start in a directory takes; None means the distribution of `HBASE_HOME`.
+    """Returns the version of HBase that a start in a directory uses. None means the distribution in `HBASE_HOME`.
 
     Args:
         directory: the user's default directory if None.
-        version: the version that the user named, if any.
+        version: the version that the user has chosen, or None.
     """
     state = read_state(resolved(directory))
     if version is None and state and _alive(state):
@@ -80,23 +80,25 @@ def start(
     temporary: bool = False,
     exclusive: bool = False,
 ) -> Status:
-    """Starts an HBase and waits until it answers. Running processes are left alone; dead ones are started again.
+    """Starts an HBase and waits until it answers. Processes that already run are not changed, and processes that have
+    ended are started again.
 
     Args:
-        directory: its directory; the user's default directory if None. Existing data is kept and used.
-        settings: gateways, heaps and properties; the defaults if None. For a running HBase, None accepts its settings.
-        ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); the others are those
-            of the last run in this directory if they are free, else any free ones.
-        timeout: seconds that the start may take, not counting the download of the jars.
-        progress: show the download of the jars, if there is one, on standard error.
-        owner: process id; this HBase is stopped when that process ends for any reason. None lets it run until it is
-            stopped.
-        temporary: delete the directory when the owner has ended.
-        exclusive: refuse a directory in which an HBase is already running.
+        directory: the directory of the HBase; the user's default directory if None. Existing data is kept and used.
+        settings: gateways, heaps and properties; the defaults if None. With None, an HBase that already runs keeps its
+            settings.
+        ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); the others are the
+            ports of the last run in this directory if they are free, or else any free ports.
+        timeout: seconds that the start may take, without the download of the jars.
+        progress: whether to show a download of the jars on standard error.
+        owner: the id of a process; this HBase is stopped when that process ends for any reason. With None, it runs
+            until it is stopped.
+        temporary: whether to delete the directory when the owner has ended.
+        exclusive: whether to refuse a directory in which an HBase already runs.
 
     Raises:
         LocalHBaseError: HBase cannot be started; the message says why and what to do. No process that was started here
-            is left running then.
+            is left running.
     """
     path = resolved(directory)
     # The lock is not held during a download, which may take minutes.
@@ -116,7 +118,8 @@ def start(
         else:
             _refuse_older_version(path, state, version)
             before = state.ports if state else {}
-            # End what is left of an HBase that died: its watchdog, and processes that a killed start did not record.
+            # Ends what remains of an HBase that has failed: its watchdog, and processes that a killed start did not
+            # record.
             left = state.processes.values() if state else ()
             processes.end([*left, *processes.marked(configuration.mark(path))], grace=0)
             new = State(
@@ -130,11 +133,12 @@ def start(
 
 
 def stop(directory: Directory = None, *, grace: float = STOP_GRACE) -> bool:
-    """Stops everything that runs in a directory and waits until it has ended. Data is kept.
+    """Stops all processes in a directory, and waits until they have ended. Data is kept.
 
     Args:
         directory: the user's default directory if None.
-        grace: seconds that the processes have to stop by themselves before they are killed; 0 kills at once.
+        grace: seconds that the processes have to stop by themselves before they are killed; with 0, they are killed at
+            once.
 
     Returns:
         False if nothing was running.
@@ -155,7 +159,7 @@ def stop(directory: Directory = None, *, grace: float = STOP_GRACE) -> bool:
             if process.pid not in {each.pid for each in running}
         ]
         processes.end([*running, *strays], grace=grace)
-        # The watchdog is ended last, so that it can still stop HBase if the owner dies during this function.
+        # The watchdog is ended last, so that it can still stop HBase if the owner ends during this function.
         if state and (watchdog := state.processes.get(WATCHDOG)) and watchdog.pid != os.getpid():
             processes.end([watchdog], grace=0)
         if state:
@@ -164,7 +168,7 @@ def stop(directory: Directory = None, *, grace: float = STOP_GRACE) -> bool:
 
 
 def status(directory: Directory = None) -> Status | None:
-    """The status of the HBase that was started in a directory and not stopped since; None if there is none.
+    """Returns the status of the HBase that was started in a directory and has not been stopped since, or None.
 
     Args:
         directory: the user's default directory if None.
@@ -204,7 +208,7 @@ def kill(directory: Directory, role: str) -> None:
 
 
 def restart(directory: Directory, role: str, *, timeout: float = START_TIMEOUT) -> Status:
-    """Starts one process again on its old port, and waits until it answers; if it still runs, it is killed first.
+    """Starts one process again on its old port, and waits until it answers. If it still runs, it is killed first.
 
     Args:
         directory: the user's default directory if None.
@@ -212,7 +216,7 @@ def restart(directory: Directory, role: str, *, timeout: float = START_TIMEOUT) 
         timeout: seconds that the start may take.
 
     Raises:
-        LocalHBaseError: this process was not started in the directory before, or it does not start now.
+        LocalHBaseError: this process was never started in the directory, or it does not start now.
     """
     path = resolved(directory)
     launch = launcher(path, _recorded(path, role).settings.version, timeout=timeout, progress=True)
@@ -224,7 +228,9 @@ def restart(directory: Directory, role: str, *, timeout: float = START_TIMEOUT) 
 
 
 def _started(path: Path) -> Status:
-    """The status after a start. If the record of the start is gone, ends the processes and raises `LocalHBaseError`."""
+    """Returns the status after a start. If the record of the start no longer exists, ends the processes and raises
+    `LocalHBaseError`.
+    """
     running = status(path)
     if running is None:
         processes.end(processes.marked(configuration.mark(path)), grace=0)
@@ -268,7 +274,7 @@ def _refuse_other_settings(path: Path, state: State, settings: Settings | None, 
 
 
 def _refuse_older_version(path: Path, state: State | None, version: str | None) -> None:
-    # A newer HBase converts the data of an older one, but not the other way round.
+    # A newer HBase can convert the data of an older one, but not the other way round.
     written = state.settings.version if state else None
     if written in VERSIONS and version in VERSIONS and VERSIONS.index(version) < VERSIONS.index(written):
         raise LocalHBaseError(

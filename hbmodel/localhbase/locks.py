@@ -1,4 +1,4 @@
-"""A lock between processes (and threads) on a file; the system releases the lock when its holder dies."""
+"""A lock on a file between processes (and threads), which the system releases when its holder ends."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase.extras import required
 
 POLL_INTERVAL = 0.1
-"""Seconds between two attempts to take a lock, or between two checks of a process that starts."""
+"""The number of seconds between two attempts to take a lock, or between two checks of a starting process."""
 
 
 @contextmanager
 def file_lock(path: Path, *, timeout: float, busy: str) -> Iterator[None]:
-    """Hold an exclusive lock while the block runs.
+    """Holds an exclusive lock while its block runs.
 
     Args:
-        path: the lock file; created if absent, never removed (otherwise two processes could hold the lock).
-        timeout: seconds to wait for another holder.
-        busy: the sentence of the error when the time is over.
+        path: the lock file. It is created if it does not exist, and never removed, because otherwise two processes
+            could hold the lock.
+        timeout: the maximum number of seconds to wait for another holder.
+        busy: the message of the error when the time is over.
 
     Raises:
         LocalHBaseError: the lock could not be taken in time, or the file cannot be written.

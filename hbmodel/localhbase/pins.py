@@ -1,7 +1,7 @@
-"""The jars of each version of HBase that can be started, each by coordinates, size and SHA-256.
+"""The jars of each version of HBase that can be started, each with its coordinates, size and SHA-256.
 
-With a list, no dependencies have to be resolved. Jars are fetched at once and in parallel, the number of bytes is known
-in advance, and the jars are those that were tested. `listing` makes the list of a version.
+With a list of jars, no dependencies have to be resolved. The jars are fetched immediately and in parallel, the number
+of bytes is known in advance, and exactly the tested jars are used. `listing` makes the list for a version.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ VERSIONS = ("2.2.6", "2.3.3", "2.4.17", "2.5.8", "2.6.1")
 """The versions of HBase that have a list, the oldest first."""
 
 HBASE_VERSION = VERSIONS[-1]
-"""The version that is started if none is named."""
+"""The version that is started by default."""
 
 _LEFT_OUT = {
-    # This is servlet API 2.5, and HBase needs 3.1: if 2.5 comes first, a gateway over HTTP does not start.
+    # This is servlet API 2.5, but HBase needs 3.1. If 2.5 comes first, a gateway over HTTP does not start.
     ("javax.servlet", "servlet-api"),
 }
 
@@ -71,10 +71,10 @@ class Pin:
 
     Attributes:
         sha256: digest of the file, in hex.
-        size: bytes.
+        size: the number of bytes of the file.
         group: Maven group, as in `org.apache.hbase`.
         artifact: Maven artifact, as in `hbase-thrift`.
-        version: as in `2.6.1`.
+        version: Maven version, as in `2.6.1`.
     """
 
     sha256: str
@@ -85,7 +85,7 @@ class Pin:
 
     @property
     def filename(self) -> str:
-        """Name of the jar file."""
+        """The name of the jar file."""
         return f"{self.artifact}-{self.version}.jar"
 
     def __str__(self) -> str:
@@ -93,13 +93,13 @@ class Pin:
 
 
 def parse(line: str) -> Pin:
-    """Reads one line of a list, in the form that `str(pin)` gives."""
+    """Reads one line of a list, in the form that `str(pin)` has."""
     sha256, size, coordinates = line.split()
     return Pin(sha256, int(size), *coordinates.split(":"))
 
 
 def checked(version: str) -> str:
-    """The version itself.
+    """Returns the version if there is a list for it.
 
     Raises:
         LocalHBaseError: there is no list for this version.
@@ -115,7 +115,7 @@ def checked(version: str) -> str:
 
 
 def pinned(version: str = HBASE_VERSION) -> tuple[Pin, ...]:
-    """All jars of the server and gateways of one of `VERSIONS`.
+    """Returns all jars of the server and gateways of one of `VERSIONS`.
 
     Raises:
         LocalHBaseError: there is no list for this version.
@@ -127,7 +127,7 @@ def pinned(version: str = HBASE_VERSION) -> tuple[Pin, ...]:
 
 @frozen
 class OlderVersion:
-    """The libraries of an older version that differ from the libraries of the newest one.
+    """The libraries of an older version that differ from those of the newest version.
 
     The resolver cannot follow the dependencies of these versions. All versions were built for Hadoop 2.10 too, so the
     other libraries, including Hadoop's, are taken from the newest version.
@@ -135,7 +135,8 @@ class OlderVersion:
     Attributes:
         shaded: version of `org.apache.hbase.thirdparty`, the property `hbase-thirdparty.version` of HBase's POM.
         thrift: version of `libthrift`.
-        jetty: version of Jetty, where it is not among the shaded libraries; Jersey is not among them then either.
+        jetty: version of Jetty, if the shaded libraries do not contain it; in this case they do not contain Jersey
+            either.
     """
 
     shaded: str
@@ -143,7 +144,9 @@ class OlderVersion:
     jetty: str | None = None
 
     def coordinates(self, version: str) -> list[str]:
-        """Coordinates of HBase's own modules and of these libraries; some of them do not exist in every version."""
+        """Returns the coordinates of HBase's own modules and of these libraries. Some of them do not exist in every
+        version.
+        """
         return [
             *(f"org.apache.hbase:hbase-{name}:{version}" for name in _MODULES),
             *(f"org.apache.hbase.thirdparty:hbase-{name}:{self.shaded}" for name in _SHADED),
@@ -159,11 +162,11 @@ OLDER: Mapping[str, OlderVersion] = {
     "2.4.17": OlderVersion("4.1.4", "0.14.1"),
     "2.5.8": OlderVersion("4.1.5", "0.14.1"),
 }
-"""The older versions in `VERSIONS`, with data from the POM of each."""
+"""The older versions in `VERSIONS`, each with data from its POM."""
 
 
 def listing(version: str) -> str:
-    """The text of the list for a version of HBase.
+    """Returns the text of the list for a version of HBase.
 
     Downloads the jars and pins each of them. For the newest version, the dependencies of `hbase-thrift` are resolved;
     for a version in `OLDER`, all other jars are those of the newest version.
@@ -184,7 +187,7 @@ def listing(version: str) -> str:
 
 
 def _resolved(coordinates: str) -> list[Pin]:
-    """The artifact and its dependencies."""
+    """Returns the jars of an artifact and of its dependencies."""
     return [
         _pin(Path(each.resolve()), each.groupId, each.artifactId, each.version)
         for each in required("jgo").resolve(coordinates)
@@ -195,11 +198,11 @@ def _resolved(coordinates: str) -> list[Pin]:
 def older_pins(
     coordinates: Sequence[str], newest: Sequence[Pin], fetch: Callable[[str, str, str, Path], Path | None] | None = None
 ) -> list[Pin]:
-    """The jars of an older version of HBase. These are the jars named by `coordinates`, and all other jars of the
+    """Returns the jars of an older version of HBase. These are the jars in `coordinates`, and all other jars of the
     newest version that are not HBase's own.
 
     Args:
-        coordinates: `group:artifact:version` of each.
+        coordinates: `group:artifact:version` of each jar.
         newest: the jars of the newest version.
         fetch: fetches a jar into a directory and returns its path, or None if there is no such jar.
     """
@@ -221,7 +224,7 @@ def _fetched(group: str, artifact: str, version: str, directory: Path) -> Path |
     context = maven.MavenContext(resolver=maven.PythonResolver(), repo_cache=directory)
     try:
         return Path(context.project(group, artifact).at_version(version).artifact().resolve())
-    except RuntimeError:  # jgo's way to say that no repository has the jar
+    except RuntimeError:  # jgo raises this if no repository has the jar
         return None
 
 

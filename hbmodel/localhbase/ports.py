@@ -9,19 +9,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from hbmodel.errors import LocalHBaseError
 
 ADDRESS = "127.0.0.1"
-"""The only address that a local HBase listens on."""
+"""The only address on which a local HBase listens."""
 
 CHOICE = range(20_000, 32_000)
-"""Ports to choose from. They lie below those that systems give to outgoing connections (32768 and up on Linux, 49152 on
-macOS and BSD), so a chosen port is not taken by a connection between its choice and the start of its server."""
+"""Ports to choose from. They are below the ports that systems give to outgoing connections (from 32768 on Linux, from
+49152 on macOS and BSD). So no connection can use a chosen port before its server starts.
+"""
 
 _ATTEMPTS = 500
 
 
 def is_free(port: int) -> bool:
-    """True if a server could listen on the port of the loopback address now."""
+    """Returns whether a server could now listen on the port of the loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # Java sets this option too. Without it, a port with lingering old connections would count as taken.
+        # Java sets this option too. Without it, a port whose old connections have not timed out yet would count as
+        # used.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((ADDRESS, port))
@@ -34,18 +36,18 @@ def is_free(port: int) -> bool:
 def choose_ports(
     names: Sequence[str], *, given: Mapping[str, int], before: Mapping[str, int], choice: range = CHOICE
 ) -> dict[str, int]:
-    """A port for every name, no port twice.
+    """Returns a different port for every name.
 
-    Two starts at the same moment may choose the same port: the later server then fails to bind, and its start chooses
-    again.
+    Two starts at the same moment may choose the same port. Then the later server cannot bind to the port, and its start
+    chooses again.
 
     Args:
-        given: ports that the user named; they are used or refused.
-        before: ports of an earlier run; they are used while they are free.
-        choice: the ports to choose all others from.
+        given: the ports that the user has chosen; an error is raised if one cannot be used.
+        before: the ports of an earlier run; they are used if they are free.
+        choice: the ports from which all others are chosen.
 
     Raises:
-        LocalHBaseError: a given port is taken or given twice, or no free one was found.
+        LocalHBaseError: a given port is already used or is given twice, or no free port was found.
     """
     chosen: dict[str, int] = {}
     for name in names:
@@ -68,8 +70,8 @@ def choose_ports(
 
 
 def _any_free(choice: range, taken: Iterable[int]) -> int:
-    # The system's generator, so that two processes do not try the same ports: other generators may be seeded alike, as
-    # in tests.
+    # Uses the system's generator, so that two processes do not try the same ports. Other generators may have the same
+    # seed, as in tests.
     draw = random.SystemRandom()
     avoid = set(taken)
     for _ in range(_ATTEMPTS):

@@ -25,7 +25,9 @@ _SAME_START = 0.0 if _ON_LINUX else 2.0
 """The number of seconds by which two readings of the start time of a process may differ."""
 
 KILL_TIMEOUT = 30.0
-"""Seconds to wait for the end of a killed process, which takes a while if the process writes to a slow disk."""
+"""The number of seconds to wait for the end of a killed process, which takes a while if the process writes to a slow
+disk.
+"""
 
 _POLL_INTERVAL = 0.02
 
@@ -35,9 +37,9 @@ class Process:
     """One run of a program.
 
     Attributes:
-        pid: its process id.
-        created: when it began, in seconds: on Linux since boot, so that a change of the clock does not matter, and
-            otherwise since 1970.
+        pid: the process id.
+        created: when the process began, in seconds. On Linux, this is the time since boot, so that changes of the clock
+            do not matter. On other systems, it is the time since 1970.
     """
 
     pid: int
@@ -45,12 +47,12 @@ class Process:
 
 
 def this_process() -> Process:
-    """The process that runs this code."""
+    """Returns the process that runs this code."""
     return known(os.getpid())
 
 
 def known(pid: int) -> Process:
-    """The process that has the id now.
+    """Returns the process that currently has an id.
 
     Raises:
         LocalHBaseError: no process has this id.
@@ -63,8 +65,8 @@ def known(pid: int) -> Process:
 
 
 def _created(process: Any) -> float:
-    """The value of `Process.created` for a process. The time that psutil gives on Linux depends on the clock: it is the
-    time since boot plus the clock's time at boot.
+    """Returns the value of `Process.created` for a process. On Linux, the time that psutil returns is the time since
+    boot plus the clock's time at boot, so it depends on the clock.
 
     Raises:
         psutil.NoSuchProcess: the process has ended.
@@ -80,7 +82,7 @@ def _created(process: Any) -> float:
 
 
 def is_alive(process: Process) -> bool:
-    """True if exactly this process still runs. If it is a child that has ended, this call reaps it."""
+    """Returns whether exactly this process still runs. If it is a child that has ended, this call reaps it."""
     psutil = required("psutil")
     try:
         system_process = psutil.Process(process.pid)
@@ -92,8 +94,8 @@ def is_alive(process: Process) -> bool:
 
 
 def _is_ending(zombie: Any) -> bool:
-    """True if only the first thread of a process has ended: its other threads still run for a moment, and still hold
-    its ports.
+    """Returns whether only the first thread of a process has ended. Its other threads still run for a moment, and still
+    use its ports.
     """
     try:
         return os.waitpid(zombie.pid, os.WNOHANG)[0] == 0
@@ -103,12 +105,12 @@ def _is_ending(zombie: Any) -> bool:
 
 
 def spawn(command: Sequence[str], *, environment: Mapping[str, str], output: Path) -> Process:
-    """Starts a program in a separate session: a hang-up or interrupt of this terminal does not reach it.
+    """Starts a program in a separate session, so that a hang-up or an interrupt of this terminal does not reach it.
 
     Args:
-        command: the program's path and its arguments.
-        environment: the whole environment that it gets.
-        output: file that receives its standard output and errors; it is emptied first.
+        command: the path of the program, and its arguments.
+        environment: the whole environment of the program.
+        output: the file for its standard output and errors; it is emptied first.
 
     Raises:
         LocalHBaseError: the program cannot be run or the output file cannot be written.
@@ -120,8 +122,8 @@ def spawn(command: Sequence[str], *, environment: Mapping[str, str], output: Pat
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     try:
-        # Not subprocess.Popen: its object warns if it is dropped before the process ends, but here the process is meant
-        # to live longer.
+        # This does not use subprocess.Popen, whose object warns if it is freed before the process ends: here the
+        # process must live longer.
         pid = os.posix_spawn(command[0], list(command), dict(environment), file_actions=actions, setsid=True)
     except OSError as error:
         raise LocalHBaseError(
@@ -131,7 +133,7 @@ def spawn(command: Sequence[str], *, environment: Mapping[str, str], output: Pat
 
 
 def marked(mark: str) -> list[Process]:
-    """The running processes of this user that have `mark` as one whole argument."""
+    """Returns the running processes of this user that have `mark` as an argument."""
     psutil = required("psutil")
     processes = []
     for process in psutil.process_iter():
@@ -139,12 +141,12 @@ def marked(mark: str) -> list[Process]:
             if mark in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
                 processes.append(Process(process.pid, _created(process)))
         except psutil.Error:
-            continue  # it has ended in the meantime, or belongs to another user
+            continue  # the process has just ended, or belongs to another user
     return processes
 
 
 def listens(process: Process, port: int) -> bool:
-    """True if the process itself listens on the TCP port."""
+    """Returns whether the process itself listens on the TCP port."""
     psutil = required("psutil")
     try:
         connections = psutil.Process(process.pid).net_connections("tcp")
@@ -154,15 +156,16 @@ def listens(process: Process, port: int) -> bool:
 
 
 def end(processes: Iterable[Process], *, grace: float, kill_timeout: float = KILL_TIMEOUT) -> None:
-    """Ends processes and waits until they are gone.
+    """Ends processes and waits until they have ended.
 
     Args:
-        processes: the processes to end; those that have ended already are ignored.
-        grace: seconds that they have to end by themselves (SIGTERM) before they are killed; 0 kills at once.
+        processes: the processes to end; processes that have already ended are ignored.
+        grace: seconds that they have to end by themselves (SIGTERM) before they are killed; with 0, they are killed at
+            once.
         kill_timeout: seconds to wait for the end of a process that was killed.
 
     Raises:
-        LocalHBaseError: a process belongs to another user, or is still there after it was killed.
+        LocalHBaseError: a process belongs to another user, or still exists after it was killed.
     """
     alive = [process for process in processes if is_alive(process)]
     if grace > 0:
@@ -174,7 +177,7 @@ def end(processes: Iterable[Process], *, grace: float, kill_timeout: float = KIL
 
 
 def _signal(processes: Iterable[Process], number: signal.Signals, *, timeout: float) -> list[Process]:
-    """Signals processes, waits, and returns those that still run when the time is over."""
+    """Sends a signal to processes, waits, and returns the processes that still run when the time is over."""
     alive = list(processes)
     for process in alive:
         try:
@@ -186,7 +189,8 @@ def _signal(processes: Iterable[Process], number: signal.Signals, *, timeout: fl
                 "The process belongs to another user; only that user can stop it.", pid=process.pid
             ) from error
     deadline = time.monotonic() + timeout
-    # Not psutil's wait: it also waits for a process that has ended but was not reaped by its parent.
+    # This does not use psutil's wait, which also waits for a process that has ended but has not been reaped by its
+    # parent.
     while alive := [process for process in alive if is_alive(process)]:
         if time.monotonic() >= deadline:
             break

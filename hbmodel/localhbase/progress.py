@@ -1,4 +1,4 @@
-"""Shows the progress of the jars' download on standard error: as a bar on a terminal, otherwise as a line per tenth."""
+"""Shows the progress of a download on standard error: as a bar on a terminal, otherwise as a line for each tenth."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Advance = Callable[[int], None]
-"""Called with the number of bytes that just arrived; a negative number takes back the bytes of a failed attempt."""
+"""A function that is called with the number of bytes that have just arrived. A negative number removes the bytes of a
+failed attempt.
+"""
 
 
 @contextmanager
 def download_progress(
     title: str, total: int, *, console: Console | None = None, shown: bool = True
 ) -> Iterator[Advance]:
-    """Shows a download of `total` bytes while the block runs.
+    """Shows the progress of a download of `total` bytes while its block runs.
 
     Args:
-        console: where to show it; standard error by default.
+        console: where the progress is shown; standard error by default.
 
     Raises:
         LocalHBaseError: `rich` is not installed.
@@ -47,7 +49,7 @@ def download_progress(
 
 
 class _Lines:
-    """Prints one line at the start and one for each further tenth of the bytes; called by several threads."""
+    """Prints one line at the start, and one for each further tenth of the bytes. Several threads may call it."""
 
     def __init__(self, title: str, total: int, console: Console) -> None:
         self._title = title

@@ -1,4 +1,4 @@
-"""Tells when a process of HBase is ready, and why it failed to start."""
+"""Finds out whether a process of HBase is ready, and why it failed to start."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hbmodel.localhbase.directory import log_file, output_file
 from hbmodel.localhbase.ports import ADDRESS
 
 SERVER_READY = "Master has completed initialization"
-"""What the server logs when it is ready for requests."""
+"""The message that the server logs when it is ready for requests."""
 
 _CALLS = {"thrift1": b"getTableNames", "thrift2": b"listNamespaceDescriptors"}
-"""For each gateway, a call without arguments that it can answer only with the help of the server."""
+"""For each gateway, a call without arguments that the gateway can answer only if the server runs."""
 
 _PORT_TAKEN = re.compile(r"BindException|Address already in use|Could not start ZK at requested port")
 _TROUBLE = re.compile(r"\b(ERROR|FATAL)\b|^Caused by: |^Exception in thread|^Error|^java\.\S+(Exception|Error)\b")
@@ -26,7 +26,7 @@ _LONGEST = 300  # characters of a quoted line
 
 
 def server_is_ready(directory: Path) -> bool:
-    """Whether the server is ready for requests. Its log must not contain messages of an earlier run."""
+    """Returns whether the server is ready for requests. Its log must not contain messages of an earlier run."""
     try:
         return SERVER_READY in log_file(directory, "server").read_text("utf-8", "replace")
     except OSError:
@@ -34,23 +34,23 @@ def server_is_ready(directory: Path) -> bool:
 
 
 def gateway_answers(role: str, port: int, properties: Mapping[str, str], *, timeout: float) -> bool:
-    """True if a gateway answers a call that needs the server.
+    """Returns whether a gateway answers a call that needs the server.
 
-    Speaks the binary protocol, over HTTP or HTTPS if the properties say so (a gateway supports TLS over HTTP only). If
-    a gateway uses the compact protocol or the framed transport, only the connection is tested.
+    The call uses the binary protocol, over HTTP or HTTPS if the properties say so. (A gateway supports TLS only over
+    HTTP.) If a gateway uses the compact protocol or the framed transport, only the connection is tested.
 
     Args:
         role: `thrift1` or `thrift2`.
-        port: its port on the loopback address.
-        properties: its site properties.
+        port: the port of the gateway on the loopback address.
+        properties: the site properties of the gateway.
         timeout: seconds to wait for the answer.
     """
 
     def on(name: str) -> bool:
         return properties.get(name, "").strip().lower() == "true"
 
-    # Thrift's strict binary protocol. Message: version and type, name, sequence number; then a struct, here without
-    # fields.
+    # In Thrift's strict binary protocol, a message has a version and type, a name, a sequence number, and then a
+    # struct, here without fields.
     head = len(_CALLS[role]).to_bytes(4, "big") + _CALLS[role] + bytes(4)
     call = b"\x80\x01\x00\x01" + head + b"\x00"
     reply = b"\x80\x01\x00\x02" + head
@@ -70,7 +70,7 @@ def gateway_answers(role: str, port: int, properties: Mapping[str, str], *, time
 
 
 def _sent(port: int, call: bytes, length: int, *, timeout: float) -> bytes:
-    """The first bytes of the answer to a call over a plain connection."""
+    """Returns the first bytes of the answer to a call over a plain connection."""
     with socket.create_connection((ADDRESS, port), timeout) as connection:
         connection.sendall(call)
         with connection.makefile("rb") as stream:
@@ -78,8 +78,8 @@ def _sent(port: int, call: bytes, length: int, *, timeout: float) -> bytes:
 
 
 def _posted(port: int, call: bytes, length: int, *, secure: bool, timeout: float) -> bytes:
-    """The first bytes of the answer to a call over HTTP or HTTPS."""
-    # This only tests whether the gateway runs; clients that connect to it decide which certificates they trust.
+    """Returns the first bytes of the answer to a call over HTTP or HTTPS."""
+    # This only tests whether the gateway runs. The clients that connect to it decide which certificates they trust.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -95,7 +95,7 @@ def _posted(port: int, call: bytes, length: int, *, secure: bool, timeout: float
 
 
 def last_trouble(directory: Path, role: str) -> str | None:
-    """The last line of a process's log, or of its output, that reports an error."""
+    """Returns the last line of a process's log, or of its output, that reports an error, or None."""
     for path in (log_file(directory, role), output_file(directory, role)):
         lines = _tail(path).splitlines()
         troubled = [number for number, line in enumerate(lines) if _TROUBLE.search(line)]
@@ -108,7 +108,7 @@ def last_trouble(directory: Path, role: str) -> str | None:
 
 
 def port_was_taken(directory: Path, role: str) -> bool:
-    """True if a process failed because another one listens on its port."""
+    """Returns whether a process failed because another process listens on its port."""
     return bool(_PORT_TAKEN.search(_tail(log_file(directory, role)) + _tail(output_file(directory, role))))
 
 

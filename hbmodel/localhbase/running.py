@@ -16,32 +16,32 @@ from hbmodel.localhbase.directory import Status
 
 
 class LocalHBase:
-    """A real HBase on this machine, for the length of a `with` block or of a process.
+    """A real HBase on this machine, which runs as long as a `with` block or a process.
 
-    Without a directory it uses a temporary one, which is deleted at the end. However this process ends (an exception,
-    `kill -9`), a watchdog process stops the HBase about half a second later.
+    Without a directory, it uses a temporary directory, which is deleted at the end. If this process ends in any other
+    way (an exception, `kill -9`), a watchdog process stops the HBase about half a second later.
 
         with LocalHBase() as hbase, hbmodel.connect(hbase.url) as store:
             ...
 
     Args:
-        directory: the directory for its data, which is kept at the end. None uses a temporary directory.
+        directory: the directory for its data, which is kept at the end; with None, a temporary directory is used.
         gateways: the gateways to start, from `thrift1` and `thrift2`.
         server_heap: maximum heap of the server, such as `1g`.
         gateway_heap: maximum heap of each gateway, such as `512m`.
         properties: HBase properties for all processes.
         gateway_properties: HBase properties for the gateways, such as those of HTTP and TLS; they override
             `properties`.
-        version: the version of HBase, one of `VERSIONS`. None takes the distribution that `HBASE_HOME` names, else the
-            version that wrote the directory, else the newest one.
-        ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); free ones are chosen
-            for the others.
+        version: the version of HBase, one of `VERSIONS`. None means the distribution in `HBASE_HOME` or, if it is not
+            set, the version that wrote the directory or, in a new directory, the newest version.
+        ports: ports to use, by name (`zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`); free ports are
+            chosen for the others.
         timeout: seconds that a start may take, without the first download of HBase.
-        progress: show the download on standard error.
-        temporary: delete the directory, with everything in it, at the end. By default only a directory that was created
-            here is deleted.
-        owner: id of the process whose end stops this HBase; None means this process. If it is another process, the
-            HBase is shared: if it already runs, it is used as it is, and leaving the block does not stop it.
+        progress: whether to show the download on standard error.
+        temporary: whether to delete the directory, with everything in it, at the end. By default, only a directory that
+            was created here is deleted.
+        owner: the id of the process whose end stops this HBase; None means this process. If it is another process, the
+            HBase is shared: an HBase that already runs is used unchanged, and the end of the block does not stop it.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class LocalHBase:
             raise LocalHBaseError("A shared HBase needs a directory, where other processes find it: name one.")
 
     def start(self) -> Self:
-        """Starts this HBase and waits until it answers. `with` does this.
+        """Starts this HBase and waits until it answers. A `with` statement does this.
 
         Raises:
-            LocalHBaseError: this HBase cannot be started, is already started, or another one runs in the directory.
+            LocalHBaseError: this HBase cannot be started or is already started, or another HBase runs in the directory.
         """
         if self._directory is not None:
             raise LocalHBaseError(
@@ -98,14 +98,14 @@ class LocalHBase:
             )
         except BaseException as error:
             if self._given is None:
-                # If the error points to a log, the log must be kept.
+                # If the error refers to a log, the log must be kept.
                 lifecycle.remove(directory, keep_logs=isinstance(error, LocalHBaseError) and error.log is not None)
             raise
         self._directory = started.directory
         return self
 
     def stop(self) -> None:
-        """Stops this HBase and waits until its processes have ended. Leaving the `with` block does this, unless the
+        """Stops this HBase and waits until its processes have ended. The end of the `with` block does this, unless the
         HBase is shared.
         """
         directory, self._directory = self._directory, None
@@ -132,7 +132,7 @@ class LocalHBase:
         return self._directory
 
     def status(self) -> Status:
-        """The current status of this HBase."""
+        """Returns the current status of this HBase."""
         running = lifecycle.status(self.directory)
         if running is None:
             raise LocalHBaseError("Another process stopped this HBase; start it again.", directory=str(self.directory))
@@ -140,27 +140,27 @@ class LocalHBase:
 
     @property
     def url(self) -> str:
-        """Store URL of the Thrift1 gateway, `hbase://127.0.0.1:PORT`."""
+        """The store URL of the Thrift1 gateway, `hbase://127.0.0.1:PORT`."""
         return self._url(self.status().url)
 
     @property
     def thrift2_url(self) -> str:
-        """Store URL of the Thrift2 gateway, `hbase+thrift2://127.0.0.1:PORT`."""
+        """The store URL of the Thrift2 gateway, `hbase+thrift2://127.0.0.1:PORT`."""
         return self._url(self.status().thrift2_url)
 
     @property
     def zookeeper_port(self) -> int:
-        """Port of its ZooKeeper, for clients other than hbmodel."""
+        """The port of ZooKeeper, for clients other than hbmodel."""
         return self.status().zookeeper_port
 
     @property
     def ports(self) -> Mapping[str, int]:
-        """All its ports: `zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`."""
+        """All ports by name: `zookeeper`, `master`, `regionserver`, `thrift1`, `thrift2`."""
         return self.status().ports
 
     @property
     def pids(self) -> Mapping[str, int]:
-        """Process ids of the running processes, by role: `server`, `thrift1`, `thrift2`."""
+        """The ids of the running processes, by role: `server`, `thrift1`, `thrift2`."""
         return self.status().pids
 
     def kill_server(self) -> None:
@@ -168,8 +168,8 @@ class LocalHBase:
         lifecycle.kill(self.directory, SERVER)
 
     def restart_server(self) -> None:
-        """Starts the server again on the same ports and data, killing it first if needed, and waits until it accepts
-        requests.
+        """Starts the server again with the same ports and data, and waits until it accepts requests. A server that
+        still runs is killed first.
         """
         lifecycle.restart(self.directory, SERVER, timeout=self._timeout)
 
@@ -182,7 +182,8 @@ class LocalHBase:
         lifecycle.kill(self.directory, _gateway(name))
 
     def restart_gateway(self, name: str) -> None:
-        """Starts a gateway again on the same port, killing it first if needed, and waits until it answers.
+        """Starts a gateway again on the same port, and waits until it answers. A gateway that still runs is killed
+        first.
 
         Args:
             name: `thrift1` or `thrift2`.

@@ -1,6 +1,6 @@
-"""A small process that waits for the end of another one, its owner, and then stops the HBase of a directory.
+"""A small process that waits for the end of another process, its owner, and then stops the HBase of a directory.
 
-A context manager stops its HBase itself. The watchdog is for an owner that could not do so, because it was killed,
+A context manager stops its HBase itself. The watchdog is for an owner that could not do this, because it was killed,
 crashed, or ended without closing.
 """
 
@@ -14,14 +14,15 @@ from hbmodel.localhbase import lifecycle
 from hbmodel.localhbase.processes import Process, is_alive
 
 INTERVAL = 0.5
-"""Seconds between two checks of the owner."""
+"""The number of seconds between two checks of the owner."""
 
 
 def watch(directory: Path, owner: Process, *, temporary: bool) -> None:
-    """Waits until the owner is gone, then stops HBase.
+    """Waits until the owner has ended, and then stops HBase.
 
     Args:
-        temporary: delete the directory, too. Then no data has to be saved, so the processes are killed at once.
+        temporary: whether to delete the directory, too. If so, no data has to be saved, and the processes are killed at
+            once.
     """
     while is_alive(owner):
         time.sleep(INTERVAL)
@@ -31,7 +32,7 @@ def watch(directory: Path, owner: Process, *, temporary: bool) -> None:
 
 
 def main() -> None:
-    """Reads the command line and watches."""
+    """Reads the command line, and watches the owner."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("pid", type=int)

@@ -1,6 +1,4 @@
-"""The clock that gives timestamps to writes of indexed rows: the clock of this machine, corrected to that of the
-server.
-"""
+"""The clock for the timestamps of writes of indexed rows: this machine's clock, corrected to the server's clock."""
 
 from __future__ import annotations
 
@@ -15,32 +13,35 @@ GRACE = 3_600_000
 """Default grace time G in ms: the age at which a repair may treat an entry as an orphan."""
 
 LONGEST_CALL = 1_200_000
-"""Default of the longest time L, in ms, that one call may take (the gateway's `hbase.client.operation.timeout`)."""
+"""Default maximum time L, in ms, that one call may last (the gateway's `hbase.client.operation.timeout`)."""
 
 CLOCK_BOUND = 60_000
-"""Default of the maximum difference, in ms, between this machine's clock and the server's clock."""
+"""Default maximum difference, in ms, between this machine's clock and the server's clock."""
 
 PROBES = 3
-"""The maximum number of requests for the server's time. If an answer is too slow for a comparison of the clocks, the
+"""The maximum number of requests for the server's time. If the response is too slow for a comparison of the clocks, the
 request is repeated.
 """
 
 
 def wall_time() -> int:
-    """Milliseconds since 1970."""
+    """Returns the wall time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def running_time() -> int:
-    """Milliseconds on a monotonic clock. If the system has such a clock, it continues while the machine sleeps."""
+    """Returns the time of a monotonic clock in milliseconds. If the system has a clock that continues while the machine
+    sleeps, it is used.
+    """
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return (time.monotonic_ns() if clock is None else time.clock_gettime_ns(clock)) // 1_000_000
 
 
 def time_above(table: str, row: bytes, newest: int, now: int, bound: int) -> tuple[int, ClockError | None]:
-    """The timestamp of a write to a row: above its newest cell, and not before `now`.
+    """Returns the timestamp of a write to a row. It is above the timestamp of the row's newest cell, and not before
+    `now`.
 
-    The second value is the error if this time is more than `bound` ms in the future, otherwise None.
+    The second value is an error if the timestamp is more than `bound` ms in the future, otherwise None.
     """
     timestamp = max(now, newest + 1)
     if timestamp <= now + bound:
@@ -58,7 +59,8 @@ def time_above(table: str, row: bytes, newest: int, now: int, bound: int) -> tup
 
 @frozen
 class Offset:
-    """A measurement of the time in ms by which the server's clock is ahead of this machine's clock.
+    """A measurement of the offset, which is the time in ms by which the server's clock is ahead of this machine's
+    clock.
 
     Attributes:
         value: the offset.
@@ -72,9 +74,9 @@ class Offset:
 
 
 class SharedOffset:
-    """This machine's clocks, and their latest offset.
+    """This machine's clocks, and the latest offset of the server's clock.
 
-    Threads may measure the offset at the same time; the result of any of them can be used.
+    Several threads may measure the offset at the same time. Any of their results can be used.
 
     Args:
         wall: the wall clock in ms.
@@ -87,15 +89,15 @@ class SharedOffset:
         self._heard: tuple[int, int, int, int] | None = None
 
     def hear(self, before: int, server: int, after: int) -> None:
-        """Records the server's time, learned between two readings of the wall clock, all in ms.
+        """Records a time of the server's clock that was received between two readings of the wall clock, all in ms.
 
-        The next measurement uses this time instead of asking the server.
+        The next measurement uses this time, and sends no request to the server.
         """
         self._heard = before, server, after, self.running()
 
     def heard(self, bound: int) -> Offset | None:
-        """The offset computed from the time that was last recorded, which is used only once. None if no time was
-        recorded, or if the offset exceeds the bound.
+        """Returns the offset computed from the time that was last recorded, which is used only once. Returns None if no
+        time was recorded, or if the offset exceeds the bound.
         """
         heard, self._heard = self._heard, None
         if heard is None:
@@ -106,7 +108,7 @@ class SharedOffset:
 
 
 def check_grace(grace: int, longest_call: int, bound: int) -> None:
-    """Raises `SessionError` if the grace time is too short to be safe; all times are in ms."""
+    """Raises `SessionError` if the grace time is too short to be safe. All times are in ms."""
     if grace <= 2 * (longest_call + 2 * bound):
         raise SessionError(
             "The grace time must exceed twice the longest call plus four clock bounds.", grace=grace, bound=bound
@@ -114,7 +116,7 @@ def check_grace(grace: int, longest_call: int, bound: int) -> None:
 
 
 class ServerClock:
-    """Wall time plus the offset to the server, which the first write measures.
+    """A clock that adds the offset of the server's clock to the wall time. The first write measures the offset.
 
     Args:
         probe: returns the server's time in ms.
@@ -122,7 +124,7 @@ class ServerClock:
         grace: G in ms.
         bound: the largest offset that is allowed in either direction, in ms.
         longest_call: L in ms.
-        shared: this machine's clocks, and where the offset is kept; clocks of the same server may share it.
+        shared: this machine's clocks and the offset; several clocks for the same server may share it.
 
     Raises:
         SessionError: the grace time is too short to be safe: G must exceed twice the longest call plus four times the
@@ -157,7 +159,7 @@ class ServerClock:
         longest_call: float,
         shared: SharedOffset | None = None,
     ) -> ServerClock:
-        """A clock whose times are given in seconds."""
+        """Returns a clock whose times are given in seconds."""
         return cls(
             probe,
             lease_valid,
@@ -168,14 +170,14 @@ class ServerClock:
         )
 
     def now(self, exact: bool = False) -> int:
-        """Milliseconds since 1970 by the server's clock; the first call asks the server.
+        """Returns milliseconds since 1970 by the server's clock. The first call requests the server's time.
 
         Args:
-            exact: whether the server is asked in any case.
+            exact: whether the server's time is always requested.
 
         Raises:
             ClockError: the two clocks differ by more than the bound.
-            StoreUnavailable: the server cannot be asked.
+            StoreUnavailable: the server's time cannot be read.
         """
         offset = self._shared.latest
         if offset is None:
@@ -183,7 +185,7 @@ class ServerClock:
         if exact:
             return self._ask()[1]
         now = self._wall() + offset.value
-        # If the wall clock was set since the probe, the measured offset no longer applies to the wall clock.
+        # If the wall clock has been set since the measurement, the measured offset no longer applies to the wall clock.
         drift = now - (offset.now + self._running() - offset.running)
         if abs(drift) > self.bound:
             self._shared.latest = None
@@ -191,13 +193,13 @@ class ServerClock:
         return now
 
     def ahead(self, timestamp: int) -> int | None:
-        """None if this machine's clock has reached `timestamp`. Otherwise asks the server for its time, and returns
-        this time in ms.
+        """Returns None if this machine's clock has reached `timestamp`. Otherwise, requests the server's time and
+        returns it, in ms.
 
-        The two clocks may differ by any amount.
+        The difference of the two clocks is not limited here.
 
         Raises:
-            StoreUnavailable: the server cannot be asked.
+            StoreUnavailable: the server's time cannot be read.
         """
         offset = self._shared.latest
         now = self._wall() + (0 if offset is None else offset.value)
@@ -229,9 +231,9 @@ class ServerClock:
         )
 
     def _ask(self) -> tuple[int, int, int]:
-        """The server's time, between two readings of the wall clock.
+        """Returns the server's time, with a reading of the wall clock from before and one from after the request.
 
-        A probe with an unknown outcome is repeated once: it writes only the clock cell.
+        A request with an unknown outcome is repeated once, because it writes only the clock cell.
         """
         before = self._wall()
         try:
@@ -246,11 +248,11 @@ class ServerClock:
             ) from error
 
     def fresh(self, since: int) -> bool:
-        """Whether less than half the grace time has passed since the reading `since` of `now`, and the schema is
+        """Returns whether less than half the grace time has passed since `now` returned `since`, and the schema is
         current.
         """
         offset = self._shared.latest
-        if offset is None:  # the offset was found to be wrong in the meantime
+        if offset is None:  # the offset has been found to be wrong
             return False
         by_wall = self._wall() + offset.value - since
         by_running = offset.now + self._running() - offset.running - since

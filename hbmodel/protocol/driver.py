@@ -55,14 +55,16 @@ R = TypeVar("R")
 log = logging.getLogger("hbmodel")
 
 WELL_PAST = 1_000
-"""A time has certainly passed if the corrected clock is more than this many ms later; otherwise the server is asked."""
+"""If the corrected clock is more than this many ms past a time, the time has certainly passed. Otherwise, the server's
+time is requested.
+"""
 
 CHECKED = Change | CheckBinding
 """Operations before which the driver checks that the protocol's binding still holds."""
 
 
 class Clock(Port):
-    """Answers a protocol's questions about time; every method may call the store."""
+    """Answers the clock operations of protocols. Every method may call the store."""
 
     def now(self, exact: bool = False) -> int:
         """Answers `ReadClock`."""
@@ -79,7 +81,7 @@ class Clock(Port):
 
 @define
 class ReadBehind:
-    """The answer to a read that was sent directly behind a conditional change, if the protocol makes that read next.
+    """The answer to a read that was sent directly after a conditional change, for a protocol that makes this read next.
 
     Attributes:
         kept: the read and its answer, or None.
@@ -88,16 +90,16 @@ class ReadBehind:
     kept: tuple[GetRows, Sequence[Row | None]] | None = None
 
     def change(self, store: Store, change: ConditionalChange | ConditionalPut, then: GetRows) -> bool:
-        """Carries out a change, and the read with it if the store can do this; returns whether the change was
-        applied.
+        """Carries out a change, together with the read `then` if the store supports this. Returns whether the change
+        was applied.
         """
         applied, rows = change_and_get(store, then.table, change, then.columns)
         self.kept = None if rows is None else (then, rows)
         return applied
 
     def take(self, operation: Operation) -> Sequence[Row | None] | None:
-        """The answer to `operation`, or None if the operation is not the read that was sent. The answer is used for the
-        next operation only.
+        """Returns the answer to `operation`, or None if the operation is not the read that was sent. The answer can be
+        used only for the next operation.
         """
         kept, self.kept = self.kept, None
         return None if kept is None or kept[0] != operation else kept[1]
@@ -111,11 +113,12 @@ def perform(
     again: bool = False,
     behind: ReadBehind | None = None,
 ) -> Any:
-    """Carries out one operation and returns the answer that its protocol waits for.
+    """Carries out one operation, and returns the answer for which its protocol waits.
 
     Args:
         again: whether the operation was tried before, and may have been carried out.
-        behind: keeps the answers to reads that are sent directly behind conditional changes; None sends no such reads.
+        behind: keeps the answers to reads that are sent directly after conditional changes; with None, no such reads
+            are sent.
     """
     if behind is not None and behind.kept is not None and (answer := behind.take(operation)) is not None:
         return answer
@@ -183,7 +186,7 @@ def perform_checked(
 
     Args:
         check: the gate, or None.
-        first: whether the first request needs no check, because the binding has just been taken.
+        first: whether the first request needs no check, because the binding has just been read.
         behind: as in `perform`.
     """
     if check is None:
@@ -191,7 +194,7 @@ def perform_checked(
     changes = isinstance(operation, CHECKED)
     if changes and not first and (isinstance(operation, CheckBinding) or not store.capabilities.gated_writes):
         check()
-    token = GATE.set(check if changes else None)  # `gated` would cost more, and this is called for every operation
+    token = GATE.set(check if changes else None)  # `gated` would be slower, and this is called for every operation
     try:
         return perform(store, operation, clock, again=again, behind=behind)
     except TableNotFound:
@@ -210,7 +213,7 @@ def await_clock(clock: Clock, passed: int) -> None:
 
 
 def _first_rows(store: Store, request: FirstRows) -> list[list[Row]]:
-    """Reads the first rows of each range by one scan. All scans are started at once."""
+    """Reads the first rows of each range, with one scan per range. All scans are started at once."""
     size = max(2, request.limit)
     scans = [
         Scan(key_range, columns=request.columns, limit=request.limit, batch_size=size) for key_range in request.ranges
@@ -223,7 +226,7 @@ def _first_rows(store: Store, request: FirstRows) -> list[list[Row]]:
 
 
 def _nothing() -> None:
-    """Does nothing; replaces a missing `close`."""
+    """Does nothing. It replaces a missing `close`."""
 
 
 def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRow]) -> None:
@@ -246,7 +249,7 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
         pass_gate()
         _together(store, rest)
     except SchemaMismatch:
-        begun.end()  # the answer of a put that is in progress is read, so that its outcome is known
+        begun.end()  # the response to a put in progress is read, so that its outcome is known
         raise
     except BaseException:
         begun.abandon()
@@ -255,18 +258,18 @@ def _together(store: Store, operations: Sequence[PutRows | DeleteRows | MutateRo
 
 
 def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check: Gate | None = None) -> R:
-    """Runs a protocol to its end. An error of the store, or of the clock, ends the protocol.
+    """Runs a protocol to its end. An error of the store or of the clock ends the protocol.
 
-    If the store fails after the acknowledgement, the error is logged and the acknowledged outcomes, which are still
-    valid, are returned.
+    If the store fails after the acknowledgement, the error is logged. The acknowledged outcomes are still valid, and
+    are returned.
 
     Args:
         check: called before each request that changes something, until the acknowledgement. If it raises
-            `SchemaMismatch`, this error is thrown into the protocol at its operation. That operation was not begun, but
+            `SchemaMismatch`, this error is thrown into the protocol at its operation. The operation has not begun. But
             if it consists of several requests, some of them may have been carried out.
 
     Raises:
-        UnknownOutcome: the store could no longer be reached after a conditional change of a row was carried out.
+        UnknownOutcome: the store could not be reached any more after a conditional change of a row was carried out.
     """
     changed = False
     acknowledged: Any = None
@@ -304,7 +307,7 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
 
 
 def may_have_written(operation: Operation, error: BaseException) -> bool:
-    """Whether an operation that ended with `error` may have changed a table."""
+    """Returns whether an operation that ended with `error` may have changed a table."""
     if not isinstance(operation, Change):
         return False
     alone = not isinstance(operation, Together) or len(operation.operations) == 1
@@ -327,12 +330,13 @@ def _changes_one_row(operation: Change) -> bool:
 
 
 def counts_again(schema: TableSchema, operation: Operation) -> bool:
-    """Whether carrying out an operation a second time could undo what another program has written in between.
+    """Returns whether carrying out an operation a second time could undo writes that another program has made in
+    between.
 
-    This is possible for a change in the model's table whose timestamp the server gives. It is also possible for a
-    conditional change in this table: the row may satisfy the condition again, or the repetition is refused, and the
-    change is then planned again over what the other program has written. Puts of stamps, and changes in other tables,
-    undo nothing.
+    This is possible for a change in the model's table whose timestamp the server sets. It is also possible for a
+    conditional change in this table: the row may satisfy the condition again; or the repetition is refused, and the
+    change is planned again over the cells that the other program has written. Puts of stamps, and changes in other
+    tables, undo nothing.
     """
     mutations: Iterable[Put | Delete]
     match operation:
@@ -360,14 +364,14 @@ class Resumable:
     """A protocol that can be resumed at the operation that failed.
 
     After an error of the store, or of the clock, the protocol stays suspended at the operation that failed. The next
-    `run` executes the same operation again, timestamps included: this is how a put with an unknown outcome is retried
-    (rule 3). If the protocol itself raised an error, or the indexes of its table changed while it ran, it is started
-    again from the beginning.
+    `run` executes the same operation again, with the same timestamps. In this way, a put with an unknown outcome is
+    retried (rule 3). If the protocol itself raised an error, or the indexes of its table changed while it ran, it is
+    started again from the beginning.
 
     Args:
         check: called before each request that changes something, until the acknowledgement, except directly after the
-            start; raises `SchemaMismatch` if the protocol must be started again.
-        once: returns whether carrying out an operation a second time could undo what another program has written in
+            start. It raises `SchemaMismatch` if the protocol must be started again.
+        once: returns whether carrying out an operation a second time could undo writes that another program has made in
             between.
 
     Attributes:
@@ -395,7 +399,7 @@ class Resumable:
         self.wrote = self.in_doubt = False
 
     def run(self, store: Store) -> None:
-        """Runs the protocol to its end; after an error of the store it stays at the failed operation."""
+        """Runs the protocol to its end. After an error of the store, the protocol stays at the failed operation."""
         begun = self._protocol is None
         if begun:
             self._protocol = self._begin()
@@ -419,7 +423,7 @@ class Resumable:
                 begun = False
             except SchemaMismatch as error:
                 self.wrote |= isinstance(self._operation, Together | CheckAndPutRows)  # a part may have been written
-                # so that the protocol knows that the operation was not begun
+                # the error tells the protocol that the operation has not begun
                 if not self._again and self._protocol is not None:
                     with suppress(SchemaMismatch):
                         self._protocol.throw(error)

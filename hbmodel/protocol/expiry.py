@@ -1,8 +1,9 @@
 """The expiry of rows: the TTL that a put may have, and how a row stores the time of its expiry.
 
 A store does not return the TTL of a cell (Thrift has no field for it), but a program that changes a row must know that
-the row will expire, or some cells would outlive the others. So a put with a TTL writes the time of expiry, ms since
-1970 in 8 bytes: after the first byte of the liveness cell if rows have one, otherwise into a separate cell, `_t`.
+the row will expire. Otherwise, some cells would outlive others. So a put with a TTL stores the time of expiry, in 8
+bytes as ms since 1970. It is stored after the first byte of the liveness cell if rows have one, otherwise in a separate
+cell, `_t`.
 """
 
 from __future__ import annotations
@@ -40,24 +41,25 @@ _RANDOM_SALT = (
 
 
 def family_life(schema: TableSchema) -> int | None:
-    """The shortest TTL of the model's families in ms, or None if no family has a TTL."""
+    """Returns the shortest TTL of the model's families in ms, or None if no family has a TTL."""
     lives = [family.ttl for family in schema.families if family.ttl is not None]
     return min(lives) * 1000 if lives else None
 
 
 def ends_by_family(schema: TableSchema, column: bytes) -> bool:
-    """Whether a cell of the column expires because its family has a TTL."""
+    """Returns whether a cell of the column expires because its family has a TTL."""
     name = column.partition(b":")[0]
     return any(family.name == name and family.ttl is not None for family in schema.families)
 
 
 def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
-    """A TTL that a caller gave, in ms.
+    """Returns a caller's TTL in ms.
 
     Raises:
         SessionError: the TTL is not a timedelta, or is longer than the TTL of one of the model's families.
         EncodingError: the TTL is not positive, or not a whole number of milliseconds.
-        CapabilityError: the model has counters, map columns, a version, a random salt or an empty alias.
+        CapabilityError: puts of the model do not accept a TTL, because it has counters, map columns, a version, a
+            random salt or an empty alias.
     """
     if ttl is None:
         return None
@@ -87,7 +89,7 @@ def milliseconds(schema: TableSchema, ttl: timedelta | None) -> int | None:
 
 
 def refuses_ttl(schema: TableSchema) -> str | None:
-    """The reason why puts of a model do not accept a TTL, or None if they do."""
+    """Returns the reason why puts of a model do not accept a TTL, or None if they accept one."""
     if schema.versioned:
         return _VERSIONED
     if any(f.kind == "counter" for f in schema.columns):
@@ -100,12 +102,12 @@ def refuses_ttl(schema: TableSchema) -> str | None:
 
 
 def live_value(end: int | None) -> bytes:
-    """The value of the liveness cell of a live row that expires at `end`, or never if `end` is None."""
+    """Returns the value of the liveness cell of a live row that expires at `end`, or never if `end` is None."""
     return LIVE if end is None else LIVE + _END.pack(end)
 
 
 def end_value(end: int, nonce: bytes = b"") -> bytes:
-    """The value of the cell with the time of expiry of a row without a liveness cell.
+    """Returns the value of the cell with the time of expiry of a row without a liveness cell.
 
     The nonce shows which put of the whole row wrote the cell.
     """
@@ -113,14 +115,14 @@ def end_value(end: int, nonce: bytes = b"") -> bytes:
 
 
 def read_end(value: bytes) -> int:
-    """The time of expiry in the value that `end_value` makes."""
+    """Returns the time of expiry from a value that `end_value` has made."""
     end: int = _END.unpack_from(value)[0]
     return end
 
 
 def end_of_live(row: Row, column: bytes) -> int | None:
-    """The time at which a live row expires, from its liveness cell in the column `column`, or None if it does not
-    expire. Only writes of the whole row set that cell.
+    """Returns the time at which a live row expires, or None if it does not expire. The time is read from the row's
+    liveness cell, in the column `column`. Only writes of the whole row set this cell.
     """
     cell = row.columns.get(column)
     if cell is None or cell.value[: len(LIVE)] != LIVE or len(cell.value) != len(LIVE) + _END.size:
@@ -129,8 +131,8 @@ def end_of_live(row: Row, column: bytes) -> int | None:
 
 
 def end_of_adopted(schema: TableSchema, row: Row) -> int | None:
-    """The time at which a row expires, or None if it never does. The table may contain live rows both with and without
-    a liveness cell.
+    """Returns the time at which a row expires, or None if it does not expire. The table may contain live rows both with
+    and without a liveness cell.
 
     The row was read with every column of the model. A later put by a writer that sets no liveness cell leaves an older
     liveness cell in place, but its own cells are newer.
@@ -143,13 +145,13 @@ def end_of_adopted(schema: TableSchema, row: Row) -> int | None:
 
 
 def _outlives(schema: TableSchema, row: Row, timestamp: int) -> bool:
-    """Whether a cell of the object is newer than the cell with the time of the row's expiry."""
+    """Returns whether a cell of the object is newer than the cell that holds the row's time of expiry."""
     return any(cell.timestamp > timestamp for column, cell in row.columns.items() if not schema.is_system(column))
 
 
 def end_of_unindexed(row: Row, column: bytes) -> int | None:
-    """The time at which a row expires, from its cell in the column `column`, or None if it does not expire. The row was
-    read with every column of the model.
+    """Returns the time at which a row expires, or None if it does not expire. The time is read from the row's cell in
+    the column `column`. The row must have been read with every column of the model.
 
     A later put without a TTL leaves that cell in place, but its own cells are newer. A stamp (see `server_time`) does
     not count as a newer cell.

@@ -1,5 +1,4 @@
-"""Cells that may be ahead of their server's clock, and the deletes that hide them in rows that are deleted at the
-server's time.
+"""Cells that may be ahead of the server's clock, and the additional deletes that hide them when their rows are deleted.
 
 If a counter is incremented several times in one millisecond, each increment gives its cell a timestamp that is one
 above the previous timestamp. So the cell may be ahead of the server's clock, and a delete at the server's time does not
@@ -22,29 +21,29 @@ from hbmodel.protocol.server_time import is_trace
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 MARGIN = 20
-"""A counter is deleted up to this many ms above the timestamp of its cell. Cells of increments between the read and the
-delete include the old value, and must be hidden too.
+"""A counter is deleted up to this many ms above the timestamp of its cell. If the counter is incremented between the
+read and the delete, the new cell includes the old value, and must be hidden too.
 """
 
 ROUNDS = 5
-"""The maximum number of times that a deleted row is read again for increments above its mask: programs that read a row
-before they increment it have stopped by then.
+"""The maximum number of times that a deleted row is read again to find increments above its mask. By then, programs
+that read a row before they increment it have stopped incrementing it.
 """
 
 
 def read_masks(
     schema: TableSchema, rows: Sequence[bytes], columns: Sequence[bytes], bound: int
 ) -> Protocol[dict[bytes, Delete | ClockError]]:
-    """Reads columns of rows that will be deleted at the server's time. Returns the masks of the rows, by row key.
+    """Reads columns of rows that will be deleted at the server's time, and returns the masks of the rows, by row key.
 
-    A mask is the delete of the cells that the delete of the row might not hide, or the error that says why they cannot
-    be hidden.
+    A mask is a delete of the cells that the delete of the row might not hide, or an error that says why they cannot be
+    hidden.
 
     Args:
         columns: the columns that may have cells ahead of the server's clock.
     """
     rows_read: Sequence[Row | None] = yield GetRows(schema.table, rows, columns)
-    # The trace of a move must outlive the row, and hides nothing.
+    # The trace of a move is not masked: it must outlive the row.
     cells = {
         row.row: {column: cell for column, cell in row.columns.items() if not is_trace(schema, column, cell)}
         for row in rows_read
@@ -56,8 +55,8 @@ def read_masks(
 def masks_of(
     schema: TableSchema, cells: Mapping[bytes, Mapping[bytes, Cell]], bound: int
 ) -> Protocol[dict[bytes, Delete | ClockError]]:
-    """Like `read_masks`, for rows that were already read, given by their keys and the cells that may be ahead of the
-    server's clock.
+    """Returns masks like `read_masks`, for rows that have already been read. `cells` has the cells that may be ahead of
+    the server's clock, by row.
     """
     now = yield from time_for(schema, cells.values())
     if now is None:
@@ -67,21 +66,21 @@ def masks_of(
 
 
 def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[list[Delete]]:
-    """Deletes again the counters that were incremented between the read and the delete. Such a counter has a cell newer
-    than its mask, and the cell still includes the old value.
+    """Deletes counters again that were incremented between the read and the delete. The cell of such a counter is newer
+    than its mask, and still includes the old value.
 
     Args:
         masks: the masks that were applied with the deletes of the rows.
 
     Returns:
-        The further deletes that were made.
+        The additional deletes.
     """
     deletes: list[Delete] = []
     left = [mask for mask in masks if not schema.counter_columns.isdisjoint(mask.columns)]
     for _ in range(ROUNDS):
         if not left:
             break
-        # Cells that a mask hides are not found.
+        # The read does not find cells that a mask hides.
         rows_read: Sequence[Row | None] = yield GetRows(
             schema.table, [mask.row for mask in left], sorted(schema.counter_columns)
         )
@@ -101,11 +100,11 @@ def hide_increments(schema: TableSchema, masks: Iterable[Delete]) -> Protocol[li
 
 
 def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Protocol[int | None]:
-    """The server's time in ms that is needed for the deletes of these cells. None if a delete at the server's time
-    hides all of the cells.
+    """Returns the server's time in ms that is needed for the deletes of these cells. Returns None if a delete at the
+    server's time hides all of the cells.
 
-    Counters are often ahead of the server's clock, so for counters the server is always asked. For other cells, the
-    server is asked for its time only if this machine's clock has not reached the times of the cells.
+    Counters are often ahead of the server's clock, so for counters the server's time is always requested. For other
+    cells, it is requested only if this machine's clock has not reached the times of the cells.
     """
     cells = [(column, cell.timestamp) for row in rows for column, cell in row.items()]
     if not cells:
@@ -118,10 +117,10 @@ def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Proto
 def mask_of(
     schema: TableSchema, row: bytes, cells: Mapping[bytes, Cell], now: int, bound: int
 ) -> Delete | ClockError | None:
-    """The delete of the cells of a row that a delete at the server's time might not hide.
+    """Returns the delete of the cells of a row that a delete at the server's time might not hide.
 
     Returns:
-        The delete, or the error of a row with a cell that is further ahead than the bound; None if every cell is old.
+        The delete; or an error if a cell is further ahead than the bound; or None if every cell is old.
     """
     counters = schema.counter_columns & cells.keys()
     ends = {column: cell.timestamp + (MARGIN if column in counters else 0) for column, cell in cells.items()}
@@ -140,8 +139,8 @@ def mask_of(
 def counters_above(
     schema: TableSchema, row: bytes, left: Mapping[bytes, Cell], cells: Mapping[bytes, bytes], now: int, bound: int
 ) -> list[Put]:
-    """Puts of counters. Their timestamps are later than those of the counter cells that are left in a row without an
-    object.
+    """Returns puts of counters with timestamps that are later than those of the counter cells that are left in a row
+    without an object.
 
     Later increments get timestamps above these puts, so no call has to wait for the clock.
 
@@ -159,17 +158,17 @@ def counters_above(
 
 
 def newest_beside_counters(schema: TableSchema, row: Row | None) -> int:
-    """The timestamp of the newest cell of a row, counters excluded, or -1."""
+    """Returns the timestamp of the newest cell of a row without its counters, or -1 if there is no such cell."""
     columns = {} if row is None else row.columns
     return max((cell.timestamp for column, cell in columns.items() if column not in schema.counter_columns), default=-1)
 
 
 def await_replaced(schema: TableSchema, replaced: Mapping[bytes, int], bound: int) -> Protocol[dict[bytes, ClockError]]:
-    """Waits until the server's clock has reached the times of cells that are to be put again, or deleted, at the
-    server's time.
+    """Waits until the server's clock has reached the times of cells that will be replaced or deleted at the server's
+    time.
 
     Args:
-        replaced: the timestamp of the newest such cell of each row, by row key.
+        replaced: for each row, by its key, the timestamp of the newest cell that will be replaced or deleted.
 
     Returns:
         The errors of rows with a cell further ahead than the bound, by row key.
@@ -187,7 +186,7 @@ def await_replaced(schema: TableSchema, replaced: Mapping[bytes, int], bound: in
 
 
 def check_shown(schema: TableSchema, row: Row, put: Put, blanks: Collection[bytes]) -> Protocol[None]:
-    """Raises `ClockError` if cells ahead of the server's clock hide what an insert has put.
+    """Raises `ClockError` if cells ahead of the server's clock hide the cells that an insert has put.
 
     Args:
         blanks: the columns that the insert has deleted.
@@ -208,7 +207,7 @@ def check_shown(schema: TableSchema, row: Row, put: Put, blanks: Collection[byte
 def error_if_hidden(
     schema: TableSchema, row: Row, columns: Collection[bytes], claimed: int
 ) -> Protocol[ClockError | None]:
-    """The error of an insert whose columns would be hidden by cells ahead of the server's clock, or None.
+    """Returns the error of an insert whose cells would be hidden by cells ahead of the server's clock, or None.
 
     Args:
         columns: the columns that the insert puts or deletes.
@@ -229,7 +228,7 @@ def error_if_hidden(
 
 
 def _newest_ahead(schema: TableSchema, row: Row, columns: Collection[bytes]) -> Protocol[tuple[int, int | None]]:
-    """The newest timestamp in some columns of a row, counters excluded, and the server's time.
+    """Returns the newest timestamp in some columns of a row, without counters, and the server's time.
 
     The timestamp is -1 if the row has no cell in these columns. The time is None unless it is lower than the timestamp.
     """

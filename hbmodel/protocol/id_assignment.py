@@ -2,8 +2,8 @@
 
 A new id is taken from the counter, then claimed for the name in the table of ids, and then put under the name in the
 table of names. Cells of both tables are put only if absent and never change. So a reader that finds an id by its name
-also finds the name by the id. A name has one id, and an id one name, even if the counter was reset. A program that
-dies, or is slower than another program that assigns an id to the same name, leaves an unused id, that is, a gap.
+also finds the name by the id. A name has one id, and an id one name, even if the counter was reset. If a program
+crashes, or another program is faster to assign an id to the same name, an unused id remains: a gap.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hbmodel.store.values import Put, Row
 
 
 def claim_name(tables: DictionaryTables, name: str) -> Protocol[int]:
-    """Returns the id of a name, and assigns one if the name has none; raises `IdsExhausted`."""
+    """Returns the id of a name, and assigns one if the name has none. Raises `IdsExhausted`."""
     row = name.encode()
     while True:
         stored = yield from _cell(tables.name_table, row, tables.id_column)
@@ -28,7 +28,7 @@ def claim_name(tables: DictionaryTables, name: str) -> Protocol[int]:
 
 
 def _claim_id(tables: DictionaryTables, name: bytes) -> Protocol[bytes]:
-    """The id that belongs to the name from now on, and to no other name."""
+    """Claims an id for the name, and returns it. From now on, the id belongs only to this name."""
     while True:
         claimed = tables.packed((yield Increment(tables.counter.table, tables.counter.row, tables.counter.column, 1)))
         if (
@@ -37,8 +37,8 @@ def _claim_id(tables: DictionaryTables, name: bytes) -> Protocol[bytes]:
             )
         ):
             return claimed
-        # The put was refused. Either another name has the id, because the counter was set back, or an earlier call for
-        # this name was carried out.
+        # The put was refused. Either another name has the id, because the counter was set back, or an earlier attempt
+        # of this put was carried out.
         if (yield from _cell(tables.id_table, claimed, tables.name_column)) == name:
             return claimed
 

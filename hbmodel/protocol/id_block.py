@@ -8,8 +8,8 @@ from hbmodel.protocol.operations import Increment, Protocol
 
 
 def take_block(counter: Counter, count: int) -> Protocol[range]:
-    """Returns ids that no other call returns. If a call is repeated because its answer was lost, its first ids may
-    remain unused: a gap.
+    """Returns ids that no other call returns. If a call is repeated because the response was lost, the ids of the first
+    attempt may remain unused: a gap.
     """
     last: int = yield Increment(counter.table, counter.row, counter.column, count)
     if last < count:  # the counter has overflowed

@@ -1,4 +1,5 @@
-"""The storage operations that sans-IO protocol generators yield; a driver executes them and sends the answers back.
+"""The storage operations that sans-IO protocol generators yield, for a driver that executes them and sends the answers
+back.
 
 If an operation fails, the generator keeps its position, and the driver may execute the same operation again later.
 Every operation is safe to repeat: its timestamps are part of it, or its docstring says why.
@@ -19,7 +20,7 @@ R = TypeVar("R")
 
 @frozen
 class GetRows:
-    """Answer: `list[Row | None]`, in the order of `rows`."""
+    """Reads rows by their keys. Answer: `list[Row | None]`, in the order of `rows`."""
 
     table: str
     rows: Sequence[bytes]
@@ -28,7 +29,9 @@ class GetRows:
 
 @frozen
 class FirstRows:
-    """Answer: `list[list[Row]]`, in the order of `ranges`: the first `limit` rows of each range, in key order."""
+    """Reads the first `limit` rows of each range. Answer: `list[list[Row]]`, in the order of `ranges`, with rows in key
+    order.
+    """
 
     table: str
     ranges: Sequence[KeyRange]
@@ -38,7 +41,7 @@ class FirstRows:
 
 @frozen
 class PutRows:
-    """Answer: None."""
+    """Puts rows. Answer: None."""
 
     table: str
     puts: Sequence[Put]
@@ -46,7 +49,7 @@ class PutRows:
 
 @frozen
 class DeleteRows:
-    """Answer: None."""
+    """Deletes rows. Answer: None."""
 
     table: str
     deletes: Sequence[Delete]
@@ -54,7 +57,7 @@ class DeleteRows:
 
 @frozen
 class MutateRow:
-    """Puts and deletes of one row, atomically. Answer: None."""
+    """Carries out puts and deletes of one row, atomically. Answer: None."""
 
     table: str
     mutations: Sequence[Put | Delete]
@@ -62,14 +65,13 @@ class MutateRow:
 
 @frozen
 class CheckAndMutate:
-    """Changes a row if one of its cells has the expected value. The answer is True if the change was applied, else
-    False.
+    """Changes a row if one of its cells has the expected value. Answer: whether the change was applied.
 
-    Safe to repeat: after a refusal, the protocol looks for its own nonce, which shows whether an earlier call was
+    It is safe to repeat: after a refusal, the protocol looks for its own nonce, which shows whether an earlier call was
     applied.
 
     Attributes:
-        then: the read of the row that the protocol will probably make next. The driver may send it directly behind the
+        then: the read of the row that the protocol will probably make next. The driver may send it directly after the
             change.
     """
 
@@ -83,14 +85,15 @@ class CheckAndMutate:
 
 @frozen
 class CheckAndMutateRows:
-    """`CheckAndMutate` in many rows, each by itself. Answer: `list[bool | None]`, in the order of `changes`.
+    """Carries out a `CheckAndMutate` in each of many rows, independently. Answer: `list[bool | None]`, in the order of
+    `changes`.
 
-    False says that a change was not applied; None that it was refused, perhaps because an earlier call already applied
-    it.
+    False means that a change was not applied. None means that it was refused, perhaps because an earlier call has
+    already applied it.
 
     Attributes:
         waiting: rows of the same batch that are changed in a later round. In a wide model these are objects. A commit
-            that changes each wide row as a whole applies no change of a wide row that holds a waiting object.
+            that changes each wide row as a whole does not change a wide row that holds a waiting object.
         fences: whether the changes are fences, which make writes of other programs fail. Fences are not writes of the
             batch, and are not combined with other changes.
     """
@@ -103,10 +106,9 @@ class CheckAndMutateRows:
 
 @frozen
 class CheckAndPut:
-    """Puts one cell, at the server's time, if a cell has the expected value. The answer is True if the put was applied,
-    else False.
+    """Puts one cell, at the server's time, if a cell has the expected value. Answer: whether the put was applied.
 
-    Safe to repeat if the protocol reads the row after a refusal.
+    It is safe to repeat if the protocol reads the row after a refusal.
 
     Attributes:
         then: as in `CheckAndMutate`.
@@ -122,7 +124,7 @@ class CheckAndPut:
 
 @frozen
 class CheckAndPutRows:
-    """`CheckAndPut` in many rows, each by itself. Answer: `list[bool]`, in the order of `puts`."""
+    """Carries out a `CheckAndPut` in each of many rows, independently. Answer: `list[bool]`, in the order of `puts`."""
 
     table: str
     puts: Sequence[ConditionalPut]
@@ -130,8 +132,8 @@ class CheckAndPutRows:
 
 @frozen
 class Increment:
-    """Adds to a counter. Answer: its new value. Safe to repeat if the protocol may skip values, since a repetition
-    counts twice.
+    """Adds to a counter. Answer: its new value. It is safe to repeat only if the protocol may skip values, since a
+    repetition counts twice.
     """
 
     table: str
@@ -142,18 +144,18 @@ class Increment:
 
 @frozen
 class Together:
-    """Operations in any order; all must be done before the protocol continues. Answer: None."""
+    """Carries out operations in any order, and all of them before the protocol continues. Answer: None."""
 
     operations: Sequence[PutRows | DeleteRows | MutateRow]
 
 
 @frozen
 class ReadClock:
-    """Answer: the time in ms since 1970, by this machine's clock corrected to the server's.
+    """Reads the clock. Answer: the time in ms since 1970, by this machine's clock corrected to the server's.
 
     Attributes:
-        exact: whether to ask the server now, so that the answer is not earlier than any time that the server's clock
-            had shown before the call.
+        exact: whether to request the server's time now. Then the answer is not earlier than any time that the server's
+            clock showed before the call.
     """
 
     exact: bool = False
@@ -163,8 +165,8 @@ class ReadClock:
 class AskIfAhead:
     """Asks whether a cell may be ahead of the server's clock. Answer: None, or the server's time in ms.
 
-    The answer is None if this machine's clock has reached the time of the cell. So the server is asked only about cells
-    that are in the future by this machine's clock.
+    The answer is None if this machine's clock has reached the time of the cell. So the server's time is requested only
+    for cells that are in the future by this machine's clock.
 
     Attributes:
         timestamp: the timestamp of the cell, in ms since 1970.
@@ -175,11 +177,11 @@ class AskIfAhead:
 
 @frozen
 class CheckLease:
-    """Asks whether a write whose time was chosen from the reading `since` of the clock may still be acknowledged.
+    """Asks whether a write whose timestamp was chosen at the time `since` of the clock may still be acknowledged.
 
-    Answer: bool. It is False once half of the grace time has passed, by the wall clock or by the monotonic clock: a
-    repair may soon delete the write's entries as orphans (rule 3). If the indexes of the table have changed, the driver
-    ends the protocol with `SchemaMismatch`.
+    Answer: bool. The answer is False once half of the grace time has passed, by the wall clock or by the monotonic
+    clock: a repair may soon delete the write's entries as orphans (rule 3). If the indexes of the table have changed,
+    the driver ends the protocol with `SchemaMismatch`.
     """
 
     since: int
@@ -187,10 +189,10 @@ class CheckLease:
 
 @frozen
 class CheckBinding:
-    """Checks that the indexes and the phase on which the protocol's writes are based are still current. Answer: None.
+    """Checks that the indexes and the phase that the protocol's writes follow are still current. Answer: None.
 
-    If one of them is not current, the driver ends the protocol with `SchemaMismatch`. A round that writes nothing needs
-    this check; before each change, the driver makes it anyway.
+    If they are not, the driver ends the protocol with `SchemaMismatch`. A round that writes nothing needs this
+    operation. Before each change, the driver makes the check anyway.
     """
 
 
@@ -204,8 +206,8 @@ class AwaitClock:
     """Waits until the server's clock shows a later time than `passed`. Answer: None.
 
     Attributes:
-        passed: a time in ms since 1970. This time should be ahead of the server's clock by at most the clock bound,
-            otherwise the wait is long.
+        passed: a time in ms since 1970. It should be ahead of the server's clock by at most the clock bound, otherwise
+            the wait is long.
     """
 
     passed: int
@@ -213,8 +215,8 @@ class AwaitClock:
 
 @frozen
 class Acknowledge:
-    """Acknowledges the outcomes, which hold from this operation on, by position of the write in its batch. Answer:
-    None.
+    """Acknowledges the outcomes of writes, by their positions in the batch. The outcomes are valid from this operation
+    on. Answer: None.
     """
 
     outcomes: Sequence[Any]

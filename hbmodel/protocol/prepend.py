@@ -1,9 +1,9 @@
 """Puts an object before the first live row of a key prefix, as a sans-IO generator.
 
-The last key field of the new row gets the value before that of the first row, and the key is claimed as in every
-insert. If the key is taken, it is not tried again: the next attempt takes a key before this key, and before the row
-that is then the first one. So two programs never get the same key, and their rows follow each other without a gap,
-except for keys that were claimed by a program that died.
+The last key field of the new row gets the value before the value of the first row, and the key is claimed as in every
+insert. If the key is already used, the next attempt uses a key before this key and before the row that is then the
+first. So two programs never get the same key, and their rows follow each other without gaps, except for keys that were
+claimed by a program that crashed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from hbmodel.store.values import Row
 R = TypeVar("R")
 
 MOST_ROWS = 1_000
-"""The maximum number of rows that are read at once in search of a live row."""
+"""The maximum number of rows that are read at once to find a live row."""
 
 
 @frozen(eq=False)
 class KeyPrefix:
-    """The rows that share all key fields but the last one, which holds whole numbers.
+    """The rows that have the same key fields except the last one, which holds whole numbers.
 
     Attributes:
         order: the order of the numbers.
@@ -42,13 +42,13 @@ class KeyPrefix:
 
     @classmethod
     def of(cls, schema: TableSchema, key: Mapping[str, Any]) -> KeyPrefix:
-        """The prefix that consists of the given fields of an object.
+        """Returns the prefix that consists of the given fields of an object.
 
         Args:
-            key: every key field but the last, by name; other fields are ignored.
+            key: every key field except the last, by name; other fields are ignored.
 
         Raises:
-            IncompleteKey: names the missing fields.
+            IncompleteKey: key fields are missing; the error lists them.
             EncodingError: a value cannot be stored exactly.
             CapabilityError: the last key field is not a whole number, or may be None, or its codec does not keep the
                 order; or the salt is random.
@@ -80,16 +80,17 @@ class KeyPrefix:
         return cls(schema, order, [salt.range_in(bucket, unsalted) for bucket in buckets])
 
     def number_of(self, row: Row) -> int:
-        """The last key field of a row."""
+        """Returns the last key field of a row."""
         number: int = self.schema.layout.unpack(row.row, self.schema.salt.width)[-1]
         return number
 
 
 def prepend_row(prefix: KeyPrefix, reader: RowDecoder, insert: Callable[[int], Protocol[R]]) -> Protocol[R]:
-    """Puts an object before the first live row of a prefix, or under the last number if there is no live row.
+    """Puts an object before the first live row of a prefix, or with the last number in key order if there is no live
+    row.
 
     Args:
-        insert: the protocol that puts the object under a number, or raises `RowExists`; its result is returned.
+        insert: the protocol that puts the object with a given number, or raises `RowExists`. Its result is returned.
 
     Raises:
         EncodingError: there is no number before the first row.
@@ -114,8 +115,8 @@ def prepend_row(prefix: KeyPrefix, reader: RowDecoder, insert: Callable[[int], P
 
 
 def _first_number(prefix: KeyPrefix, reader: RowDecoder) -> Protocol[int | None]:
-    """The last key field of the first live row, or None if there is no live row. Rows that are not live are skipped, in
-    growing batches.
+    """Returns the last key field of the first live row, or None if there is no live row. Rows that are not live are
+    skipped, in growing batches.
     """
     lowest: int | None = None
     ranges, limit = prefix.ranges, 1

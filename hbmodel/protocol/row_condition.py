@@ -8,12 +8,12 @@ from hbmodel.store.values import Row
 
 
 def cell_of_condition(schema: TableSchema, row: Row) -> tuple[bytes, bytes] | None:
-    """The cell that shows whether an object has been deleted, or put again as a whole, since it was read; None if there
-    is none.
+    """Returns the cell that shows whether an object has been deleted, or put again as a whole, since it was read.
+    Returns None if there is no such cell.
 
-    This is the version cell. A row from before the first index has no version cell. For such a row it is the cell with
-    the time of the row's expiry, since no other put of the row has the same value. If the row has no such cell either,
-    it is a cell that every delete removes, preferably the existence flag or a required column.
+    This is usually the version cell. A row that is older than the first index has no version cell. For such a row, it
+    is the cell with the time of expiry, because each put of the row writes a different value there. If the row has no
+    such cell either, it is a cell that every delete removes, preferably the existence flag or a required column.
     """
     filled = {column: cell.value for column, cell in row.columns.items() if cell.value}
     first = (schema.version_column, schema.expiry_column, schema.exists_column, *schema.required_columns)
@@ -23,8 +23,8 @@ def cell_of_condition(schema: TableSchema, row: Row) -> tuple[bytes, bytes] | No
 
 
 def cell_of_expiry(schema: TableSchema, row: Row) -> tuple[bytes, bytes | None]:
-    """The column and the value of the cell that changes when a row is put again as a whole to expire. The value is None
-    if there is no such cell.
+    """Returns the column and the value of the cell that changes when a whole row is put again with a TTL. The value is
+    None if there is no such cell.
 
     The cell may remain from an earlier, deleted object under the same key.
     """
@@ -33,19 +33,20 @@ def cell_of_expiry(schema: TableSchema, row: Row) -> tuple[bytes, bytes | None]:
 
 
 def lacks_version(schema: TableSchema, row: Row) -> bool:
-    """Whether a row has no cell that every put of the whole row changes."""
+    """Returns whether a row has no cell that every put of the whole row changes."""
     return row.columns.keys().isdisjoint((schema.version_column, schema.expiry_column))
 
 
 def unrepeated(schema: TableSchema, row: Row, *, ends: bool) -> frozenset[bytes]:
-    """The columns of a row that are not put again when the whole row is put again.
+    """Returns the columns that are left out when a whole row is put again.
 
-    These are counters, which other programs increment, stamps of other writers, and the cell with the time of expiry;
-    the mark of a move is put again. If the row expires, all older cells are deleted. Then the cell that shows which
-    insert put the row is put again too: an insert that has not been acknowledged yet recognizes its row by this cell.
+    These are counters, which other programs increment, stamps of other writers, and the cell with the time of expiry.
+    The mark of a move is put again. If the row expires, all older cells are deleted. So in this case the cell that
+    shows which insert put the row is put again too: an insert that has not been acknowledged yet recognizes its row by
+    this cell.
 
     Args:
-        row: the row as it was read; it may be from before the first index.
+        row: the row as it was read. It may be older than the first index.
         ends: whether the row expires.
     """
     stamps = (

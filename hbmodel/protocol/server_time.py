@@ -1,9 +1,9 @@
-"""The timestamps of rows with a TTL, from the clock of the server that holds each row, as a sans-IO generator.
+"""Determines timestamps for rows with a TTL, from the clock of the server that holds each row, as a sans-IO generator.
 
-A put with a TTL needs an explicit timestamp, since it deletes older data. This timestamp must be later than every
-acknowledged delete (reads do not show deletes), and never ahead of the server's clock, or the next write would be below
-it. Only the region server of the row knows such a time. To learn it, a cell is put into the row without a timestamp and
-read back.
+A put with a TTL needs an explicit timestamp, because it deletes older data. This timestamp must be later than every
+acknowledged delete, and reads do not show deletes. It must never be ahead of the server's clock, or the next write
+would get an earlier timestamp. Only the region server of the row can provide such a time. So a cell is put into the row
+without a timestamp and read back.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from hbmodel.protocol.operations import GetRows, LetClockTick, Protocol, PutRows
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 STAMP = b"\x01"
-"""Value of a stamp cell."""
+"""The value of a stamp cell."""
 
 OWN = b"\x02"
-"""The value of the stamp cell by which an insert recognizes that it put the row."""
+"""The value of the stamp cell by which an insert recognizes a row that it has put."""
 
 MOVED = b"\x03"
-"""The value that replaces `OWN` after the row was moved to another key. The cell with this value outlives the row, and
-expires when the cell with `OWN` would have expired.
+"""The value that replaces `OWN` after the row was moved to another key. A cell with this value remains after the row,
+and expires when the cell with `OWN` would have expired.
 """
 
 STAMP_LIFE = 60_000
-"""TTL in ms of the cell that is put to learn the time, so that it does not remain if the program dies in between."""
+"""The TTL of stamp cells in ms. It makes sure that a stamp cell does not remain if its program crashes."""
 
 SETTLED = 3
-"""The number of times that a row may show a cell that is not older than the time just learned. After that, the cell
-counts as a cell from the future.
+"""The number of times that a row may show a cell that is not older than the server's time. After that, the cell counts
+as a cell from the future.
 """
 
 ATTEMPTS = 50
-"""The maximum number of requests for the time of the server that holds a row, while other programs write that row."""
+"""The maximum number of requests for the time of a row's server, if other programs keep writing the row."""
 
 
 def draw_stamp() -> bytes:
-    """A random name that distinguishes the stamp cells of writers. It is drawn from the random source of the system, so
-    forked processes never share a name.
+    """Returns a random name that distinguishes the stamp cells of writers. It is drawn from the random source of the
+    system, so forked processes never share a name.
     """
     return os.urandom(8)
 
@@ -58,11 +58,11 @@ class StampedRow:
         columns: the cells of the row without stamps; empty if the row is absent.
         timestamp: the time in ms. It is above every cell of the row, and above every delete that was acknowledged
             before.
-        stamps: the columns of its stamps.
+        stamps: the columns of the row's stamps.
         owners: the columns that show which insert put the row; a write that puts the whole row again includes them.
         error: the reason why the row cannot be written, or None.
-        mark: the mark of a move to another key, or None; an update that puts the whole row again keeps it.
-        ahead: whether the time may be ahead of the server's clock, because a cell of the row is.
+        mark: the mark of a move to another key, or None; an update that puts the whole row again keeps the mark.
+        ahead: whether the time may be ahead of the server's clock, because a cell of the row is ahead of it.
     """
 
     row: bytes
@@ -82,12 +82,12 @@ def read_stamped(
     bound: int,
     draw: Callable[[], bytes] = draw_stamp,
 ) -> Protocol[dict[bytes, StampedRow]]:
-    """Reads rows and, for each row, a time from the clock of its region server that a write of the row can use as
+    """Reads rows and, from the clock of each row's region server, a time that a write of the row can use as its
     timestamp.
 
-    Sends one put and one get for all rows, and repeats them for rows that another program wrote in between. Between put
-    and get the clock ticks, so everything that the get does not show has a later time from its server. The stamp cells
-    remain until the delete that `unstamped` makes is carried out.
+    One put and one get are sent for all rows, and are repeated for rows that another program wrote in between. Between
+    the put and the get the clock ticks, so every cell that the get does not show gets a later time from the server. The
+    stamp cells remain until the delete that `unstamped` makes is carried out.
 
     Args:
         bound: the maximum time by which a timestamp may be ahead of its server's clock, in ms.
@@ -100,7 +100,7 @@ def read_stamped(
         stamp = schema.stamp_prefix + draw()
         stamps.append(stamp)
         yield PutRows(schema.table, [Put(row, {stamp: STAMP}, ttl=STAMP_LIFE) for row in overtaken])
-        # everything that the servers stamp with that millisecond is written by then, and the read shows it
+        # all cells with the current millisecond as their timestamp are written by then, so the read shows them
         yield LetClockTick()
         columns_read = columns if columns == schema.family_names else (*columns, stamp)
         rows_read = yield GetRows(schema.table, tuple(overtaken), columns_read)
@@ -137,18 +137,18 @@ def read_stamped(
 
 
 def unstamped(row: StampedRow, others: Sequence[bytes] = ()) -> Delete:
-    """A delete of a row's stamps, and of its columns in `others`, up to the row's new time."""
+    """Returns a delete of a row's stamps, and of its columns `others`, up to the row's new timestamp."""
     return Delete(row.row, columns=(*row.stamps, *others), timestamp=row.timestamp)
 
 
 def is_trace(schema: TableSchema, column: bytes, cell: Cell) -> bool:
-    """Whether a cell is the trace of a move; see `traces_of`."""
+    """Returns whether a cell is the trace of a move; see `traces_of`."""
     return cell.value == MOVED and column.startswith(schema.stamp_prefix)
 
 
 def traces_of(schema: TableSchema, row: Row) -> list[Put]:
-    """The traces of a row that moves to another key. From the traces, the inserts that have put the row learn that it
-    has moved.
+    """Returns the traces of a row that moves to another key. From the traces, inserts that have put the row learn that
+    it has moved.
 
     The delete of the row has the server's time. A trace must be later than this delete as long as an insert may look
     for it. A trace replaces a cell that shows which insert put the row, and gets the time at which this cell would

@@ -1,24 +1,24 @@
 """The writers' roll: lines in which programs record which state of the registry their writes follow, and until when.
 
 A program that writes a table keeps one line on the roll for each row of the registry that its writes depend on. The
-line says how long the program may write, and the oldest state that its writes may follow. A program that changes the
+line records how long the program may write, and the oldest state that its writes may follow. A program that changes the
 state reads the lines, and waits only for the programs whose writes may still follow an earlier state.
 
-The following rules are easy to get wrong, and writes are lost if one of them is broken:
+The following rules are easy to break, and then writes are lost:
 
-- A lease begins, or is extended, with a put of the line. Once the put was answered or the line was found, the registry
-  is read.
+- A lease begins, or is extended, with a put of the line. The registry is read after the put was answered or the line
+  was found on the roll.
 - A lease counts from a time before the put was sent, on a monotonic clock that continues while the machine sleeps.
-- A line is put under the condition that the roll still has the line that the program knows. If the answer is lost, the
-  line is read.
-- An id is used once. A program whose line is gone continues under another id.
+- A line is put under the condition that the roll still has the line that the program has put before. If the answer is
+  lost, the line is read.
+- An id is used only once. A program whose line is gone continues with another id.
 - A line names the oldest state on which a call in progress relies. The line is put again when that call is answered.
 - A call whose outcome is unknown may rely on an earlier state than the line names. The line lists such a call for as
   long as it may still take effect.
 - A line is put at rest, or deleted, only when no call is in progress and no more calls can begin.
 
-The idea comes from F1, where each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change in
-F1, 2013), and TiDB, whose servers report the version of the schema that they have loaded.
+The idea comes from F1, in which each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change
+in F1, 2013), and from TiDB, in which each server reports the version of the schema that it has loaded.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ Kind = Literal["on", "rest", "gone"]
 KINDS: tuple[Kind, ...] = ("on", "rest", "gone")
 
 FORM = 1
-"""The form of a line; a line of another form is treated as if it covered calls of any state."""
+"""The form of a line. A line of another form is treated as if it covered calls of any state."""
 
 UNKNOWN = -1
-"""The revision of an unknown cell: older than all other revisions."""
+"""The revision of a cell that is not listed. It is older than all other revisions."""
 
 
 @frozen
 class Revisions:
-    """The revision of each cell of a registry row; every change of a cell raises its revision.
+    """The revision of each cell of a registry row. Every change of a cell increases its revision.
 
     Attributes:
         cells: names of cells and their revisions, sorted. A cell that is not listed has the revision `UNKNOWN`.
@@ -52,15 +52,15 @@ class Revisions:
 
     @classmethod
     def of(cls, revisions: Mapping[str, int]) -> Revisions:
-        """The revisions in a mapping from names of cells to revisions."""
+        """Returns the revisions in a mapping from names of cells to revisions."""
         return cls(tuple(sorted(revisions.items())))
 
     def at(self, cell: str) -> int:
-        """The revision of one cell."""
+        """Returns the revision of one cell."""
         return next((revision for name, revision in self.cells if name == cell), UNKNOWN)
 
     def lowest(self, other: Revisions) -> Revisions:
-        """For each cell that both list, the lower of its two revisions."""
+        """Returns, for each cell that both list, the lower of its two revisions."""
         if self.cells == other.cells:
             return self
         other_revisions = dict(other.cells)
@@ -71,7 +71,7 @@ class Revisions:
         )
 
     def reach(self, other: Revisions) -> bool:
-        """Whether no cell has an older revision here than in `other`."""
+        """Returns whether no cell has an older revision here than in `other`."""
         return all(self.at(name) >= revision for name, revision in other.cells)
 
 
@@ -84,7 +84,7 @@ class LateCalls:
 
     Attributes:
         revisions: the revisions of the state under which the calls were sent.
-        left: for how long they may still take effect, in ms from the time of the line.
+        left: how long the calls may still take effect, in ms from the time of the line.
     """
 
     revisions: Revisions
@@ -105,13 +105,13 @@ class RollLine:
     """One program's line. The time of a line is the timestamp of its cell, which the server gave.
 
     Attributes:
-        sequence: a number that each put of the line raises.
+        sequence: a number that increases with each put of the line.
         kind: `on` while the program may write, `rest` while it may not, `gone` once another program has found that the
-            line has ended; a line that is gone is not used again.
+            line has ended. A line that is gone is not used again.
         revisions: the revisions of the oldest state that the program's writes may follow.
-        lease: for how long the program may begin calls, in ms from the time of the line.
-        longest_call: how long a call may live, in ms.
-        late: the calls of unknown outcome that were sent under an earlier state than `revisions`. In a line at rest,
+        lease: how long the program may begin calls, in ms from the time of the line.
+        longest_call: the maximum duration of a call, in ms.
+        late: the calls of unknown outcome that were sent under an earlier state than `revisions`; in a line at rest,
             all calls of unknown outcome.
     """
 
@@ -124,7 +124,7 @@ class RollLine:
     writer: Writer = Writer()
 
     def encode(self) -> bytes:
-        """The value of the line's cell: JSON."""
+        """Returns the value of the line's cell, as JSON."""
         value: dict[str, Any] = {
             "form": FORM,
             "sequence": self.sequence,
@@ -141,7 +141,7 @@ class RollLine:
 
     @classmethod
     def decode(cls, value: bytes) -> RollLine | None:
-        """The line in the value of a cell; None for a line of another form."""
+        """Returns the line in the value of a cell, or None for a line of another form."""
         try:
             fields = json.loads(value)
             if fields["form"] != FORM or fields["kind"] not in KINDS:
@@ -159,15 +159,15 @@ class RollLine:
             return None
 
     def ends(self, stamp: int, skew: int) -> int:
-        """The last time, by the server's clock in ms, at which a call that the line covers may take effect."""
+        """Returns the last time, by the server's clock in ms, at which a call that the line covers may take effect."""
         return stamp + self.lease + self.longest_call + skew
 
     def waits_until(self, stamp: int, skew: int, cell: str | None = None, revision: int = UNKNOWN) -> int | None:
-        """Until when the line covers calls of older states, by the server's clock in ms; None if it covers no such
-        call.
+        """Returns the time until which the line covers calls of older states, in ms by the server's clock, or None if
+        it covers no such call.
 
         Args:
-            cell: the cell that has changed; None asks for calls of any state.
+            cell: the cell that has changed; with None, calls of any state count.
             revision: the revision of the cell since the change.
         """
         if self.kind == "gone":
@@ -182,8 +182,8 @@ class RollLine:
         return max(late, default=None)
 
     def over(self, stamp: int, now: int, skew: int, cell: str | None = None, revision: int = UNKNOWN) -> bool:
-        """Whether no call of an older state can take effect any more; `now` is the server's time in ms, the rest is as
-        for `waits_until`.
+        """Returns whether no call of an older state can take effect any more. `now` is the server's time in ms; the
+        other arguments are as for `waits_until`.
         """
         until = self.waits_until(stamp, skew, cell, revision)
         return until is None or now > until
@@ -207,19 +207,19 @@ class SentLine:
 
 @frozen
 class Member:
-    """One program on the roll, for one row of the registry: what it knows and what it may do.
+    """The state of a program on the roll, for one row of the registry.
 
-    A method that reports an event returns the member as it is after the event. Times are in ms on a monotonic clock
-    that continues while the machine sleeps.
+    A method that reports an event returns the member after the event. Times are in ms on a monotonic clock that
+    continues while the machine sleeps.
 
     Attributes:
-        id: the id of its line, used once.
-        lease: for how long a lease lasts.
-        longest_call: how long a call may live.
+        id: the id of the program's line. An id is used only once.
+        lease: the duration of a lease.
+        longest_call: the maximum duration of a call.
         sequence: the sequence of the last line that was sent.
-        held: the line that it knows to be on the roll, or None.
-        newest: revisions of the newest state that it has read; None before the first read under this id.
-        until: the end of its lease; None if it has none.
+        held: the line that is known to be on the roll, or None.
+        newest: the revisions of the newest state that the program has read; None before the first read with this id.
+        until: the end of the lease; None if there is no lease.
         calls: for each call in progress, the state on which it relies.
         late: the states on which calls of unknown outcome rely, each with the time when such a call was last sent.
         sent: the put that is not settled, or None.
@@ -238,12 +238,14 @@ class Member:
     sent: SentLine | None = None
 
     def may_call(self, now: int) -> bool:
-        """Whether a call that changes something may be sent; under a lease of length 0 never."""
+        """Returns whether a call that changes something may be sent. With a lease of length 0, this is never
+        allowed.
+        """
         return self.until is not None and now <= self.until and self.lease > 0
 
     @property
     def oldest(self) -> Revisions:
-        """The oldest state in use, by a call in progress or by calls that may still begin."""
+        """The oldest state on which a call in progress, or a call that may still begin, relies."""
         oldest = NOTHING if self.newest is None else self.newest
         for revisions in self.calls:
             oldest = oldest.lowest(revisions)
@@ -251,18 +253,18 @@ class Member:
 
     @property
     def behind(self) -> bool:
-        """Whether the line on the roll names an older state than the oldest state in use."""
+        """Whether the state in the line on the roll is older than the oldest state in use."""
         return self.held is not None and self.held.kind == "on" and self.held.revisions != self.oldest
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
     def began(self) -> Member:
-        """A call that relies on the newest state begins; `may_call` must hold in the same step."""
+        """Reports that a call begins that relies on the newest state. `may_call` must be true in the same step."""
         assert self.newest is not None, "a lease begins with a read"
         return self._with_calls((*self.calls, self.newest), self.late)
 
     def ended(self, revisions: Revisions, now: int, *, unknown: bool) -> Member:
-        """A call that relied on this state was answered, or the program no longer waits for it."""
+        """Reports that a call that relied on this state was answered, or that the program no longer waits for it."""
         calls = list(self.calls)
         calls.remove(revisions)
         late = self.late
@@ -276,7 +278,9 @@ class Member:
         return self._with_calls(tuple(calls), late)
 
     def _with_calls(self, calls: tuple[Revisions, ...], late: tuple[tuple[Revisions, int], ...]) -> Self:
-        """The member with these calls; made without `evolve`, which is slower: each write calls this twice."""
+        """Returns the member with these calls. It does not use `evolve`, which is slower, because each write calls this
+        twice.
+        """
         return type(self)(
             self.id,
             self.lease,
@@ -294,7 +298,7 @@ class Member:
     # --- the line -----------------------------------------------------------------------------------------------------
 
     def put(self, now: int, kind: Kind = "on") -> Member:
-        """Sends the program's line, under the condition that `held` is on the roll.
+        """Reports that a put of the program's line is sent, under the condition that `held` is on the roll.
 
         If the kind is `rest`, no call may be in progress, and no call begins after it.
         """
@@ -310,14 +314,14 @@ class Member:
         )
 
     def answered(self) -> Member:
-        """The put was carried out. The registry is read next, unless the line is at rest."""
+        """Reports that the put was carried out. The registry is read next, unless the line is at rest."""
         assert self.sent is not None, "nothing was sent"
         return evolve(self, held=self.sent.line, sent=None if self.sent.line.kind == "rest" else self.sent)
 
     def found(self, line: RollLine | None, new_id: bytes) -> Member:
-        """The program's line was read after a put that was refused or not answered.
+        """Reports that the program's line was read after a put that was refused or not answered.
 
-        If the line is absent, or its kind is `gone`, the program continues under the new id.
+        If the line is absent, or its kind is `gone`, the program continues with the new id.
         """
         assert self.sent is not None, "nothing was sent"
         if line is None or line.kind == "gone":
@@ -325,18 +329,22 @@ class Member:
         return self.answered() if line == self.sent.line else evolve(self, held=line, sent=None)
 
     def read(self, revisions: Revisions) -> Member:
-        """The registry was read after the put was carried out: a lease has begun, at the time of the put."""
+        """Reports that the registry was read after the put was carried out. A lease has begun, at the time of the
+        put.
+        """
         assert self.sent is not None, "nothing was sent"
         return evolve(self, newest=revisions, until=self.sent.since + self.lease, sent=None)
 
     def saw(self, revisions: Revisions) -> Member:
-        """The registry was read for other reasons; the lease stays as it is."""
+        """Reports that the registry was read for other reasons. The lease does not change."""
         return evolve(self, newest=revisions)
 
     def renewed(self, new_id: bytes) -> Member:
-        """The program continues under another id, because its line is gone or is being deleted."""
+        """Reports that the program continues with another id, because its line is gone or is being deleted."""
         return evolve(self, id=new_id, held=None, newest=None, until=None, sent=None)
 
     def may_end(self, now: int) -> bool:
-        """Whether the line may be deleted: no call is in progress, and no earlier call can still take effect."""
+        """Returns whether the line may be deleted: no call is in progress, and no earlier call can still take
+        effect.
+        """
         return not self.calls and all(sent + self.longest_call < now for _, sent in self.late)

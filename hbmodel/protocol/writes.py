@@ -1,4 +1,4 @@
-"""Requested writes, and their outcomes."""
+"""The writes that a session requests, and their outcomes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class PutObject:
     """Puts a whole object (insert or overwrite).
 
     Attributes:
-        row: its row key; under a random salt, with the drawn bucket.
+        row: the row key of the object; with a random salt, the drawn bucket is part of it.
         entries: row keys of the entries in each declared index, by the index's name.
         ttl: the TTL of the row and its entries in ms, or None.
         version: the version that the row must have, or 0 for any.
-        end: when the row expires, in ms since 1970, if this is fixed before the row's timestamp. Then `ttl` only shows
-            that the row expires.
+        end: the time at which the row expires, in ms since 1970, if this time is fixed before the row's timestamp. In
+            this case, `ttl` only shows that the row expires.
     """
 
     subject: Any
@@ -38,16 +38,18 @@ class PutObject:
     end: int | None = None
 
     def at(self, timestamp: int) -> PutObject:
-        """The put at a timestamp: its TTL is the time left until `end`, zero or negative if that time has passed."""
+        """Returns the put at a timestamp. Its TTL is the time left until `end`, which is zero or negative if that time
+        has passed.
+        """
         return self if self.end is None else evolve(self, ttl=self.end - timestamp)
 
     def over(self, earlier: PutObject) -> PutObject:
-        """This put combined with the entries of map columns that an earlier put of the same row writes."""
+        """Returns this put combined with the map entries of an earlier put of the same row."""
         return evolve(self, cells={**earlier.cells, **self.cells})
 
     def moved_to(self, row: bytes) -> PutObject:
-        """The same put in another bucket of a random salt. The byte of the bucket is the first byte of the row key and
-        the last byte of each entry's key.
+        """Returns the put in another bucket of a random salt. The byte of the bucket is the first byte of the row key
+        and the last byte of each entry's key.
         """
         return evolve(
             self,
@@ -58,10 +60,10 @@ class PutObject:
 
 @frozen(eq=False)
 class UpdateFields:
-    """Writes some columns of a row that must exist; with a TTL (ms) the whole row gets a new lifetime.
+    """Writes some columns of a row that must exist. With a TTL (in ms), the whole row gets this TTL.
 
-    No other code may keep references to the values in `changes`, since they are encoded only when the row is known. The
-    row of a versioned model must have the version `version`, where 0 stands for any version, and must satisfy
+    No other code may keep references to the values in `changes`, because they are not encoded until the row has been
+    read. The row of a versioned model must have the version `version`, where 0 stands for any version, and must satisfy
     `condition`, if there is one.
     """
 
@@ -75,11 +77,12 @@ class UpdateFields:
 
 
 def under_condition(schema: TableSchema, write: UpdateFields) -> bool:
-    """Whether an update of a model without indexes may put its cells only if its row was not deleted since the read.
+    """Returns whether an update of a model without indexes may put its cells only if its row was not deleted since the
+    read.
 
-    Cells that do not make a row exist need no condition: readers do not see them without a row, and a put of a whole
-    object overwrites them. But it does not overwrite entries of map columns, nor, in a table that other programs fill,
-    the cells that a put of those programs leaves out.
+    Cells that do not make a row exist usually need no condition: readers do not see them without a row, and a put of a
+    whole object overwrites them. But a put does not overwrite entries of map columns. And in a table that other
+    programs fill, their puts may leave cells out.
     """
     if schema.external or not schema.maps_by_name.keys().isdisjoint(write.changes):
         return True
@@ -90,7 +93,7 @@ def under_condition(schema: TableSchema, write: UpdateFields) -> bool:
 
 @frozen(eq=False)
 class DeleteRow:
-    """Deletes a row if it exists; version and condition as for an update."""
+    """Deletes a row if it exists. The version and the condition are used as in an update."""
 
     subject: Any
     row: bytes
@@ -102,7 +105,9 @@ RowWrite = PutObject | UpdateFields | DeleteRow
 
 
 def put_object(schema: TableSchema, obj: Any, ttl: int | None = None) -> PutObject:
-    """Encodes a whole object: row key, cells and index entries, so that every mistake is detected before any call."""
+    """Encodes the row key, the cells and the index entries of a whole object, so that every mistake is detected before
+    any call.
+    """
     if schema.dictionaries:
         with claiming():
             values, row, cells = take(schema, obj)
@@ -130,7 +135,7 @@ class Outcome:
 
     Attributes:
         action: `put`, `deleted`, `absent` (there was nothing to delete), `superseded` (a later write of the same commit
-            put the same key) or `failed`.
+            has put the same key) or `failed`.
         key: the row key.
         timestamp: the timestamp of the cells, in ms; None if the server set it.
         error: the error of a failed write.
@@ -145,8 +150,9 @@ class Outcome:
 
 
 def without_nulls(cells: Mapping[bytes, bytes], optional: Set[bytes]) -> dict[bytes, bytes]:
-    """The cells without the empty ones of `optional` columns. In all other columns `NO_CELL` becomes an empty cell: a
-    row with system cells stores None as an empty cell, even if the model otherwise stores None as a missing cell.
+    """Returns the cells without the empty cells of `optional` columns. In all other columns, `NO_CELL` becomes an empty
+    cell: a row with system cells stores None as an empty cell, even if the model otherwise stores None as a missing
+    cell.
     """
     return {
         column: b"" if value is NO_CELL else value for column, value in cells.items() if value or column not in optional
@@ -154,7 +160,7 @@ def without_nulls(cells: Mapping[bytes, bytes], optional: Set[bytes]) -> dict[by
 
 
 def not_found(schema: TableSchema, row: bytes) -> RowNotFound:
-    """The error of an update of a row that does not exist."""
+    """Returns the error of an update of a row that does not exist."""
     return RowNotFound(
         "There is no row with this key to update: add() or insert() creates one.", table=schema.table, key=row
     )

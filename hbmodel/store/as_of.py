@@ -1,5 +1,5 @@
-"""A view of a store as of a time: it reads the newest version of each cell before that time, but deletes apply even if
-they are later.
+"""A view of a store as of a time: of each cell, it reads the newest version before that time, but later deletes apply
+too.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hbmodel.store.wrapping import WrappingStore
 
 
 class AsOfStore(WrappingStore):
-    """Reads rows as of a time, and writes none.
+    """A view of a store that reads rows as of a time, and refuses writes.
 
     Args:
-        before: the time, exclusive, in ms.
+        before: the time, in ms; only versions before it are read.
     """
 
     def __init__(self, store: Store, before: int) -> None:
@@ -41,37 +41,37 @@ class AsOfStore(WrappingStore):
     # --- writing: refused ---------------------------------------------------------------------------------------------
 
     def put(self, table: str, puts: Sequence[Put]) -> NoReturn:
-        """Refused."""
+        """Raises an error, because the view cannot write."""
         _refuse(table)
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> NoReturn:
-        """Refused."""
+        """Raises an error, because the view cannot write."""
         _refuse(table)
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> NoReturn:
-        """Refused."""
+        """Raises an error, because the view cannot write."""
         _refuse(table)
 
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> NoReturn:
-        """Refused."""
+        """Raises an error, because the view cannot write."""
         _refuse(table)
 
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> NoReturn:
-        """Refused."""
+        """Raises an error, because the view cannot write."""
         _refuse(table)
 
     def check_and_mutate(
         self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
     ) -> NoReturn:
-        """Refused."""
+        """Raises an error, because the view cannot write."""
         _refuse(table)
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> NoReturn:
-        """Refused."""
+        """Raises an error, because the view cannot write."""
         _refuse(table)
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> NoReturn:
-        """Refused."""
+        """Raises an error, because the view cannot write."""
         _refuse(table)
 
 

@@ -1,4 +1,4 @@
-"""The wait after a delete at the server's time, which keeps the delete from hiding puts that follow it."""
+"""Waits after a delete at the server's time, so that the delete does not hide puts that follow it."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def let_tick_pass() -> None:
 
 
 def deletes_now(mutations: Iterable[Put | Delete]) -> bool:
-    """Whether a delete at the server's time is among the mutations."""
+    """Returns whether a delete at the server's time is among the mutations."""
     return any(isinstance(mutation, Delete) and mutation.timestamp is None for mutation in mutations)

@@ -1,4 +1,6 @@
-"""The base of stores that are closed by `close` or at the end of a `with` block, and the error of a closed store."""
+"""The base class of stores that are closed by `close` or at the end of a `with` block, and the error of a closed
+store.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from hbmodel.store.shared_caches import SharedCaches
 
 
 def store_closed() -> StoreClosed:
-    """The error of a call on a store that was closed."""
+    """Returns the error for a call on a store that was closed."""
     return StoreClosed("The store was closed: open another one with hb.connect().")
 
 
@@ -20,7 +22,7 @@ class Ending(Protocol):
     """A user of a store that has work to do before the store is closed."""
 
     def end(self) -> None:
-        """Does that work."""
+        """Does the work, because the store is about to be closed."""
         ...
 
 
@@ -37,8 +39,8 @@ class ClosingStore(ABC):
     @property
     def shared_caches(self) -> SharedCaches | None:
         """The caches that the sessions of this store share, or None if each session has its own. A store that wraps an
-        embedded store must return the caches of the embedded store. Changes of its tables wait for readers only as long
-        as `trusted` of these caches says.
+        embedded store must return the caches of the embedded store. A change of its tables waits for readers only for
+        the time `trusted` of these caches.
         """
         shared: SharedCaches = vars(self).setdefault("_shared_caches", SharedCaches(self.TRUSTED))
         return shared

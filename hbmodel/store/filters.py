@@ -1,4 +1,4 @@
-"""Values that describe the filters which a store can apply while it reads; each means the same as HBase's."""
+"""Values that describe the filters which a store can apply while it reads, each with the meaning of an HBase filter."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 
 @frozen
 class ValueFilter:
-    """Rows whose newest cell of `column` compares with `value` as `operator` says (HBase's `SingleColumnValueFilter`).
+    """Passes rows for which the comparison of the newest cell of `column` with `value` is true (HBase's
+    `SingleColumnValueFilter`).
 
     Values are compared as bytes. The column must be among the columns that the scan reads; otherwise HBase treats the
     cell as missing.
 
     Attributes:
         column: `family:qualifier`.
-        operator: cell value on the left, `value` on the right.
+        operator: the comparison, with the cell's value on the left and `value` on the right.
         if_missing: whether rows without the column pass.
     """
 
@@ -33,10 +34,10 @@ class ValueFilter:
 
 @frozen
 class RowContains:
-    """Rows whose key, read as UTF-8 and lower-cased, contains the lower-cased ASCII `text` (HBase's
+    """Passes rows whose key, as lower-cased UTF-8 text, contains the lower-cased ASCII `text` (HBase's
     `SubstringComparator`).
 
-    By design, this is less strict than equality: the server drops most rows, and the reader must check the rest.
+    This is deliberately less strict than equality: the server drops most rows, and the reader must check the rest.
     """
 
     text: str
@@ -48,7 +49,9 @@ class RowContains:
 
 @frozen
 class ColumnRange:
-    """Cells whose qualifier lies in a range (HBase's `ColumnRangeFilter`); an empty or None bound is unbounded."""
+    """Passes cells whose qualifier is in a range (HBase's `ColumnRangeFilter`). An empty bound, or None, means that
+    there is no bound.
+    """
 
     start: bytes | None
     start_inclusive: bool
@@ -58,14 +61,14 @@ class ColumnRange:
 
 @frozen
 class ColumnPrefix:
-    """Cells whose qualifier starts with a prefix (HBase's `ColumnPrefixFilter`)."""
+    """Passes cells whose qualifier starts with a prefix (HBase's `ColumnPrefixFilter`)."""
 
     prefix: bytes
 
 
 @frozen
 class Pagination:
-    """At most `limit` cells of each row, from the `offset`-th on, in column order (HBase's
+    """Passes at most `limit` cells of each row after the first `offset` cells, in column order (HBase's
     `ColumnPaginationFilter`).
     """
 
@@ -75,12 +78,12 @@ class Pagination:
 
 @frozen
 class KeyOnly:
-    """Cells without their values (HBase's `KeyOnlyFilter`)."""
+    """Passes cells without their values (HBase's `KeyOnlyFilter`)."""
 
 
 @frozen
 class FirstCellOnly:
-    """Only the first cell of each row (HBase's `FirstKeyOnlyFilter`)."""
+    """Passes only the first cell of each row (HBase's `FirstKeyOnlyFilter`)."""
 
 
 def _filters(filters: Iterable[Filter]) -> tuple[Filter, ...]:
@@ -89,14 +92,14 @@ def _filters(filters: Iterable[Filter]) -> tuple[Filter, ...]:
 
 @frozen
 class And:
-    """Everything that all the filters let pass (HBase's `FilterList`, MUST_PASS_ALL)."""
+    """Passes everything that all the filters let pass (HBase's `FilterList`, MUST_PASS_ALL)."""
 
     filters: tuple[Filter, ...] = field(converter=_filters)
 
 
 @frozen
 class Or:
-    """Everything that at least one of the filters lets pass (HBase's `FilterList`, MUST_PASS_ONE)."""
+    """Passes everything that at least one of the filters lets pass (HBase's `FilterList`, MUST_PASS_ONE)."""
 
     filters: tuple[Filter, ...] = field(converter=_filters)
 

@@ -1,10 +1,10 @@
-"""The gate before requests that change something: it asks, in the middle of an operation, whether the writer may
+"""The gate before requests that change something, which checks in the middle of an operation whether the writer may
 continue.
 
 The code that carries out an operation of a protocol sets the gate for it. A store that sends several requests for one
-operation, or sends one again, passes the gate before each of them, since the registry may have changed in the meantime.
-A store whose requests are transactions passes the gate inside each transaction, where no other program can change the
-registry any more (`Capabilities.gated_writes`).
+operation, or sends one again, passes the gate before each of them, because the registry may have changed in the
+meantime. A store whose requests are transactions passes the gate inside each transaction, where no other program can
+change the registry any more (`Capabilities.gated_writes`).
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ from hbmodel.errors import HbmodelError
 from hbmodel.store.values import Row
 
 Gate = Callable[[], None]
-"""Raises `SchemaMismatch` if what an operation has read from the registry is no longer true, or if its lease has ended
-and cannot be renewed.
+"""A function that raises `SchemaMismatch` if the registry entries that an operation has read have changed, or if the
+lease has ended and cannot be renewed.
 """
 
 GATE: ContextVar[Gate | None] = ContextVar("gate", default=None)
-"""The gate that is asked before requests of this thread, or None."""
+"""The gate that the requests of this thread must pass, or None."""
 
 ReadRow = Callable[[str, bytes], Row | None]
-"""Reads a row of a table, as the transaction of a request sees it; raises `TableNotFound`."""
+"""A function that reads a row of a table, as the transaction of a request sees it. It raises `TableNotFound`."""
 
 TRANSACTION: ContextVar[ReadRow | None] = ContextVar("transaction", default=None)
-"""While the gate is asked inside a transaction, the function that reads in this transaction; otherwise None."""
+"""The function that reads in a transaction, while its request passes the gate inside the transaction; otherwise
+None.
+"""
 
 
 @contextmanager
 def gated(gate: Gate | None) -> Iterator[None]:
-    """A block in which `gate` is asked before the requests of this thread; None means that no gate is asked."""
+    """Makes `gate` the gate of the requests of this thread in its block. None means that there is no gate."""
     token = GATE.set(gate)
     try:
         yield
@@ -42,13 +44,13 @@ def gated(gate: Gate | None) -> Iterator[None]:
 
 
 def pass_gate(read: ReadRow | None = None) -> None:
-    """Passes the gate of this thread; raises what the gate raises.
+    """Passes the gate of this thread. Raises the errors of the gate.
 
-    This is to be called before each request that changes something, except the first of an operation.
+    Call this before each request that changes something, except the first request of an operation.
 
     Args:
-        read: reads in the transaction of the request. It is given if that transaction has begun, and no one else can
-            write before it ends.
+        read: reads in the transaction of the request. It is given if the transaction has begun, so that no other
+            program can write before it ends.
     """
     gate = GATE.get()
     if gate is None:
@@ -62,7 +64,7 @@ def pass_gate(read: ReadRow | None = None) -> None:
 
 
 def may_pass() -> bool:
-    """Whether the gate allows a request to be sent again. If the gate fails to find this out, the answer is False."""
+    """Returns whether the gate allows a request to be sent again. If the gate raises an error, returns False."""
     try:
         pass_gate()
     except HbmodelError:

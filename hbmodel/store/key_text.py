@@ -1,4 +1,4 @@
-"""Bytes as text: hex, and the way in which HBase's shell shows and reads them (`Bytes.toStringBinary`,
+"""Converts bytes to text and back: hex, and the format of HBase's shell (`Bytes.toStringBinary`,
 `Bytes.toBytesBinary`).
 """
 
@@ -15,12 +15,14 @@ SHORTEST_QUOTED = 2
 
 
 def shell_text(data: bytes) -> str:
-    r"""Bytes as HBase's shell shows them: printable ASCII as it is, a backslash and all else as `\xNN`."""
+    r"""Returns bytes as HBase's shell shows them: printable ASCII unchanged, a backslash and all other bytes as
+    `\xNN`.
+    """
     return "".join(chr(byte) if 0x20 <= byte < 0x7F and byte != 0x5C else f"\\x{byte:02X}" for byte in data)
 
 
 def shell_bytes(text: str) -> bytes:
-    r"""The bytes of text as HBase's shell shows it, with or without quotes around it.
+    r"""Returns the bytes of a text in the format of HBase's shell, with or without quotes around it.
 
     Raises:
         InvalidRequest: a backslash does not begin `\xNN`, or a character is not ASCII.
@@ -35,8 +37,8 @@ def shell_bytes(text: str) -> bytes:
 
 
 def readings(text: str) -> dict[str, bytes]:
-    """The bytes that pasted text may stand for, by the form in which it is read: `hex`, `shell` or both. Text that
-    begins with `0x` is always hex.
+    """Returns the bytes that a pasted text may represent, by the form in which it can be read: `hex`, `shell` or both.
+    Text that begins with `0x` is always hex.
 
     Raises:
         InvalidRequest: the text has neither form.

@@ -1,4 +1,4 @@
-"""A store that reports each call it forwards: operation, table, size and duration, never values."""
+"""A store that reports each call that it forwards, with operation, table, size and duration, but never with values."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Call:
     """One call to a store; for a scan, one batch of rows.
 
     Attributes:
-        table: its name.
+        table: the name of the table.
         operation: `get`, `get_each`, `versions`, `scan`, `put`, `delete`, `mutate_row`, `check_and_put`,
             `check_and_put_each`, `check_and_mutate`, `check_and_mutate_many` or `increment`.
-        rows: how many rows a read received or a write sent.
-        bytes: total size of row keys, column names and values that a read received or a write sent.
+        rows: how many rows a read has received or a write has sent.
+        bytes: total size of the row keys, column names and values that a read has received or a write has sent.
         duration: seconds until the store answered, including waits before retries. A scan's first batch includes its
-            start. A get that is sent together with a conditional change takes 0 seconds; the change takes the time of
-            both.
+            start. A get that is sent together with a conditional change has a duration of 0; the change has the
+            duration of both.
         retries: how often the store retried.
-        error: the exception of the call, or None. Its details may name the row key.
+        error: the exception of the call, or None. Its details may contain the row key.
     """
 
     table: str
@@ -63,7 +63,7 @@ OnCall = Callable[[Call], object]
 
 
 class _Stopwatch:
-    """Measures the calls of one request: the time, and the retries since it was last read."""
+    """Measures the time and the retries of calls, each since the last reading."""
 
     def __init__(self) -> None:
         self._retries = 0
@@ -83,31 +83,31 @@ class _Stopwatch:
         self._spent += time.perf_counter() - self._started
 
     def read(self) -> tuple[float, int]:
-        """Seconds and retries since the last reading."""
+        """Returns the seconds and the retries since the last reading."""
         spent, retries = self._spent, self._retries - self._read
         self._spent, self._read = 0.0, self._retries
         return spent, retries
 
 
 def check_on_call(on_call: object) -> None:
-    """Refuses an argument that is not callable.
+    """Checks that an argument can be called.
 
     Raises:
-        DeclarationError: it is not a function.
+        DeclarationError: the argument cannot be called.
     """
     if not callable(on_call):
         raise DeclarationError("on_call takes a function that receives each call.", found=type(on_call).__name__)
 
 
 class ObservedStore(WrappingStore):
-    """Forwards every call to a store, and reports the calls that read or write rows by calling a function.
+    """Forwards every call to a store, and calls a function for each call that reads or writes rows.
 
-    If the function raises an exception, it is logged and not raised further: the call to the store was made, and the
+    If the function raises an exception, the exception is only logged, because the call to the store was made and the
     caller must get its result.
 
     Args:
         on_call: the function. It must not use the store itself.
-        repeated: also called for each retry.
+        repeated: a function that is called for each retry.
     """
 
     def __init__(self, store: Store, on_call: OnCall, repeated: Callable[[], None] | None = None) -> None:
@@ -152,7 +152,7 @@ class ObservedStore(WrappingStore):
         return self._found(table, "get_each", lambda store: store.get_each(table, gets))
 
     def versions(self, table: str, row: bytes, columns: Sequence[bytes], limit: int) -> Sequence[Sequence[Cell]]:
-        """See `VersionsStore`; raises `CapabilityError` if the store cannot read versions."""
+        """See `VersionsStore`. Raises `CapabilityError` if the store cannot read versions."""
         watch = _Stopwatch()
         try:
             with watch:
@@ -199,8 +199,8 @@ class ObservedStore(WrappingStore):
         self._sent(table, "put", puts, lambda store: store.put(table, puts))
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
-        """See `PipelinedStore`; the call is reported when it ends. If the store cannot begin a put, the put is made
-        at the end.
+        """See `PipelinedStore`. The call is reported when it ends. If the store cannot begin a put, the put is made
+        when it is ended.
         """
         return _ObservedPut(self, table, puts)
 
@@ -231,7 +231,9 @@ class ObservedStore(WrappingStore):
         )
 
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
-        """See `ConditionalPutsStore`; reported as one call, even if the store puts one after another."""
+        """See `ConditionalPutsStore`. It is reported as one call, even if the store makes the puts one after
+        another.
+        """
         return self._sent(
             table,
             "check_and_put_each",
@@ -256,7 +258,7 @@ class ObservedStore(WrappingStore):
     def change_and_get(
         self, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
     ) -> tuple[bool, Sequence[Row | None] | None]:
-        """See `ChangeAndGetStore`; the change and the get are reported as two calls."""
+        """See `ChangeAndGetStore`. The change and the get are reported as two calls."""
         applied, rows = self._sent(
             table,
             "check_and_put" if isinstance(change, ConditionalPut) else "check_and_mutate",
@@ -322,7 +324,7 @@ class ObservedStore(WrappingStore):
         duration, retries = watch.read()
         call = Call(table, operation, rows, size, duration, retries, error)
         try:
-            with gated(None):  # what the function writes does not belong to the reported operation
+            with gated(None):  # writes of the function do not belong to the reported operation
                 self._on_call(call)
         except Exception:
             logger.warning("on_call raised an exception; the call that it received is not affected.", exc_info=True)
@@ -407,7 +409,7 @@ class _ObservedBatches(Iterator[Sequence[Row]]):
 
 
 def _received(rows: Iterator[Row] | Sequence[Row]) -> tuple[int, int]:
-    """The number of rows, and their bytes."""
+    """Returns the number of rows and of their bytes."""
     count = size = 0
     for row in rows:
         count += 1
@@ -416,7 +418,7 @@ def _received(rows: Iterator[Row] | Sequence[Row]) -> tuple[int, int]:
 
 
 def _size(mutation: Put | Delete) -> int:
-    """The bytes of a mutation."""
+    """Returns the number of bytes of a mutation."""
     if isinstance(mutation, Put):
         return len(mutation.row) + sum(len(column) + len(value) for column, value in mutation.cells.items())
     return len(mutation.row) + sum(map(len, mutation.families)) + sum(map(len, mutation.columns))

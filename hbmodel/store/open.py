@@ -1,4 +1,4 @@
-"""Opens the store that a URL names."""
+"""Opens the store at a URL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hbmodel.store.port import Store
 
 
 def open_store(url: str) -> Store:
-    """The store that a URL names, see `hb.connect`."""
+    """Opens and returns the store at a URL, see `hb.connect`."""
     if not isinstance(url, str):
         raise StoreURLError(
             "A store URL is text, such as 'embedded:dev.db' or 'hbase://localhost:9090'.", found=type(url).__name__
@@ -40,7 +40,7 @@ def open_store(url: str) -> Store:
 
 
 def embedded_path(url: str) -> str | None:
-    """The path of the file that the URL of an embedded store names; None for the URL of another store.
+    """Returns the path of the file in the URL of an embedded store, or None for the URL of another store.
 
     Raises:
         StoreURLError: the URL of an embedded store has no path, or has more than a path.

@@ -20,24 +20,24 @@ class Capabilities:
     """The operations that a store supports; callers must check them.
 
     Attributes:
-        check_and_mutate: conditional, atomic change of a whole row with timestamps.
-        mutate_row: puts and deletes of one row in one atomic call.
-        presplit: tables created with split keys.
-        family_configuration: block sizes and free-form settings of families, both set and read.
-        put_ttl_mixed: puts with different TTLs in one call.
-        alter: column families of live tables added and changed.
-        namespaces: namespaces created and deleted.
-        one_call_scans: up to a batch of rows read in a single call, without opening a scanner first.
+        check_and_mutate: a whole row can be changed atomically, on a condition and with timestamps.
+        mutate_row: puts and deletes of one row can be made in one atomic call.
+        presplit: tables can be created with split keys.
+        family_configuration: block sizes and free-form settings of families can be set and read.
+        put_ttl_mixed: puts with different TTLs can be made in one call.
+        alter: column families of live tables can be added and changed.
+        namespaces: namespaces can be created and deleted.
+        one_call_scans: up to a batch of rows can be read in a single call, without opening a scanner first.
         final_refusals: a refused conditional change was certainly not applied. Without this, the gateway may have
-            repeated the change, and the refusal may be caused by the effect of its first attempt.
-        one_call_gets: different columns of each row read in one call.
-        gated_writes: every write is a transaction that passes the gate of its writer inside (see `hbmodel.store.gate`).
-            So nothing is written under an earlier state of the registry, and no change of an index waits for writers. A
-            store that wraps another one and gives its tables other names, or its rows other keys, must not pass this
-            on.
-        versions_apart: in families that keep several versions, a put at the server's time never replaces a version of
-            the same millisecond that an earlier call has put. Without this, callers wait a tick of the clock between
-            two puts of a cell.
+            repeated the change, and the first attempt may have been applied and have caused the refusal.
+        one_call_gets: different columns of each row can be read in one call.
+        gated_writes: every write is a transaction that passes the writer's gate inside the transaction (see
+            `hbmodel.store.gate`). So nothing is written under an earlier state of the registry, and no change of an
+            index waits for writers. A store that wraps another store and gives its tables other names, or its rows
+            other keys, must not have this capability.
+        versions_apart: in families that keep several versions, a put at the server's time never replaces a version that
+            an earlier call has put in the same millisecond. Without this, callers wait a tick of the clock between two
+            puts of a cell.
     """
 
     check_and_mutate: bool
@@ -78,14 +78,14 @@ class Reads(Protocol):
 
     def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
         """Reads the requested part of each row. The result has the order and length of `gets`, with None for each get
-        that finds nothing.
+        that finds no cell.
 
         The same row may be requested several times. Each `Get` reads a consistent state of its row.
         """
         ...
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
-        """Starts scans; each result yields batches of rows (never an empty batch) and can be closed early (`close()`).
+        """Starts scans. Each result yields batches of rows, which are never empty, and can be closed early (`close()`).
 
         The adapter may send the first requests of all scans before it waits for any answer.
         """
@@ -96,7 +96,7 @@ class Writes(Protocol):
     """Writes and deletes rows."""
 
     def put(self, table: str, puts: Sequence[Put]) -> None:
-        """Writes many rows; atomic per row only. After an error, any subset may have been applied."""
+        """Writes many rows, each atomically. After an error, any subset may have been applied."""
         ...
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
@@ -104,38 +104,41 @@ class Writes(Protocol):
         ...
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
-        """Applies puts and deletes of one row atomically. Needs `capabilities.mutate_row`, else `CapabilityError`."""
+        """Applies puts and deletes of one row atomically. Without `capabilities.mutate_row`, raises
+        `CapabilityError`.
+        """
         ...
 
     def check_and_put(self, table: str, row: bytes, column: bytes, expected: bytes | None, put: Put) -> bool:
-        """Puts one cell if `column` holds exactly `expected`; None or empty expects an absent or empty cell.
+        """Puts one cell if `column` holds exactly `expected`. None, or an empty value, expects an absent or empty cell.
 
         `put` holds exactly one cell of the same row. `put.timestamp` must be None: the server uses the larger of its
-        clock and the checked cell's timestamp. Returns whether it was applied. The store never retries it.
+        clock and the checked cell's timestamp. Returns whether the put was applied. The store never retries the call.
         """
         ...
 
     def check_and_mutate(
         self, table: str, row: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
     ) -> bool:
-        """Applies mutations of one row atomically if `column` holds exactly `expected` (None or empty: absent or
-        empty).
+        """Applies mutations of one row atomically if `column` holds exactly `expected` (None, or an empty value,
+        expects an absent or empty cell).
 
-        Needs `capabilities.check_and_mutate`, else `CapabilityError`. The store never retries it.
+        Without `capabilities.check_and_mutate`, raises `CapabilityError`. The store never retries the call.
         """
         ...
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> Sequence[bool]:
-        """`check_and_mutate` for many rows, each independently, in the given order; returns for each change whether it
-        was applied.
+        """Carries out `check_and_mutate` for many rows, independently and in the given order. Returns for each change
+        whether it was applied.
 
-        The adapter sends requests before it waits for the answers to earlier ones. After an error, any subset may
-        have been applied. Needs `capabilities.check_and_mutate`, else `CapabilityError`. The store never retries it.
+        The adapter sends requests before it waits for the answers to earlier ones. After an error, any subset may have
+        been applied. Without `capabilities.check_and_mutate`, raises `CapabilityError`. The store never retries the
+        call.
         """
         ...
 
     def increment(self, table: str, row: bytes, column: bytes, amount: int) -> int:
-        """Adds to an 8-byte counter atomically and returns its new value. The store never retries it."""
+        """Adds to an 8-byte counter atomically, and returns its new value. The store never retries the call."""
         ...
 
 
@@ -143,11 +146,11 @@ class Administers(Protocol):
     """Creates, describes, changes and drops tables, column families and namespaces."""
 
     def tables(self) -> list[str]:
-        """Names of all tables, sorted."""
+        """Returns the names of all tables, sorted."""
         ...
 
     def families(self, table: str) -> list[Family]:
-        """The column families of a table, sorted by name, with all their options.
+        """Returns the column families of a table, sorted by name, with all their options.
 
         A store without `capabilities.family_configuration` returns neither block sizes (None) nor configurations
         (empty).
@@ -155,19 +158,21 @@ class Administers(Protocol):
         ...
 
     def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
-        """Creates a table in an existing namespace; raises `TableExists`. Split keys need `capabilities.presplit`."""
+        """Creates a table in an existing namespace. Raises `TableExists` if the table exists. Split keys need
+        `capabilities.presplit`.
+        """
         ...
 
     def add_family(self, table: str, family: Family) -> None:
-        """Adds a column family to a live table; raises `FamilyExists`. Needs `capabilities.alter`, else
-        `CapabilityError`.
+        """Adds a column family to a live table. Raises `FamilyExists` if the family exists. Without
+        `capabilities.alter`, raises `CapabilityError`.
         """
         ...
 
     def modify_family(self, table: str, family: Family) -> None:
         """Changes options of a live table's column family. Options that are None or missing in `family` are kept.
 
-        A shorter TTL or fewer versions may remove cells permanently. Needs `capabilities.alter`, else
+        A shorter TTL or fewer versions may remove cells permanently. Without `capabilities.alter`, raises
         `CapabilityError`.
         """
         ...
@@ -177,28 +182,30 @@ class Administers(Protocol):
         ...
 
     def namespaces(self) -> list[str]:
-        """Names of all namespaces, sorted: `default` and all created namespaces, without HBase's own.
+        """Returns the names of all namespaces, sorted: `default` and all created namespaces, but not HBase's own.
 
         Raises `CapabilityError` if the store cannot list them.
         """
         ...
 
     def create_namespace(self, namespace: str) -> None:
-        """Creates a namespace; raises `NamespaceExists`. Needs `capabilities.namespaces`, else `CapabilityError`."""
+        """Creates a namespace. Raises `NamespaceExists` if it exists. Without `capabilities.namespaces`, raises
+        `CapabilityError`.
+        """
         ...
 
     def delete_namespace(self, namespace: str) -> None:
-        """Deletes a namespace without tables. Needs `capabilities.namespaces`, else `CapabilityError`."""
+        """Deletes a namespace without tables. Without `capabilities.namespaces`, raises `CapabilityError`."""
         ...
 
     def regions(self, table: str) -> list[Region]:
-        """The regions of a table in key order; together they cover every key."""
+        """Returns the regions of a table in key order. Together they cover every key."""
         ...
 
 
 @runtime_checkable
 class Store(Reads, Writes, Administers, Protocol):
-    """A map of bytes with HBase's semantics. Thread-safe. Every method may raise `StoreError` and its subclasses.
+    """A map of bytes with HBase's semantics. It is thread-safe. Every method may raise `StoreError` and its subclasses.
 
     After `StoreUnavailable` nothing was done. After `UnknownOutcome` anything may have been done, so callers repeat the
     same mutation with the same timestamp.
@@ -209,11 +216,11 @@ class Store(Reads, Writes, Administers, Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this store supports."""
+        """The operations that this store supports."""
         ...
 
     def close(self) -> None:
-        """Releases connections and files; further calls raise `StoreClosed`. Closing twice is allowed."""
+        """Releases connections and files. Further calls raise `StoreClosed`. Closing twice is allowed."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -228,7 +235,8 @@ class RepeatingStore(Protocol):
     """A store that may retry requests by itself, and can report each retry."""
 
     def on_retry(self, repeated: Callable[[], None]) -> Store:
-        """A view of the same store, on the same connections, that calls `repeated` each time it retries a request.
+        """Returns a view of the same store, on the same connections, that calls `repeated` each time it retries a
+        request.
 
         `repeated` is called in the thread that waits for the answer.
         """
@@ -240,10 +248,10 @@ class VersionsStore(Protocol):
     """A store that can read more than the newest version of a cell."""
 
     def versions(self, table: str, row: bytes, columns: Sequence[bytes], limit: int) -> Sequence[Sequence[Cell]]:
-        """The versions of some columns (`family:qualifier`) of one row, newest first, for each column in the order
-        given.
+        """Returns the versions of some columns (`family:qualifier`) of one row, newest first, for each column in the
+        given order.
 
-        At most `limit` versions of each column are returned, and no more than its family keeps. No column is read
+        At most `limit` versions of each column are returned, and at most as many as its family keeps. No column is read
         before a column that precedes it in `columns`.
         """
         ...
@@ -252,7 +260,7 @@ class VersionsStore(Protocol):
 def read_versions(
     store: Store, table: str, row: bytes, columns: Sequence[bytes], limit: int
 ) -> Sequence[Sequence[Cell]]:
-    """Calls `VersionsStore.versions`; raises `CapabilityError` for a store that does not have it."""
+    """Calls `VersionsStore.versions`. Raises `CapabilityError` for a store that cannot read versions."""
     if not isinstance(store, VersionsStore):
         raise CapabilityError("This store reads only the newest version of a cell.", table=table)
     return store.versions(table, row, columns, limit)
@@ -263,15 +271,18 @@ class ConditionalPutsStore(Protocol):
     """A store that can send conditional puts of many rows before it waits for the answers to the first ones."""
 
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
-        """`Store.check_and_put` in many rows, each by itself and in any order; returns for each whether it was applied.
+        """Carries out `Store.check_and_put` in many rows, independently and in any order. Returns for each put whether
+        it was applied.
 
-        No row may occur twice. After an error, any subset may have been applied. The store never retries it.
+        No row may occur twice. After an error, any subset may have been applied. The store never retries the call.
         """
         ...
 
 
 def check_and_put_each(store: Store, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
-    """Calls `ConditionalPutsStore.check_and_put_each`, or, for a store without it, `check_and_put` row by row."""
+    """Calls `ConditionalPutsStore.check_and_put_each` or, for a store without this method, `check_and_put` row by
+    row.
+    """
     if isinstance(store, ConditionalPutsStore):
         return store.check_and_put_each(table, puts)
     applied: list[bool] = []
@@ -288,17 +299,17 @@ def check_and_put_each(store: Store, table: str, puts: Sequence[ConditionalPut])
 
 
 class ChangeAndGetStore(Protocol):
-    """A store that can send a read of a row directly behind a conditional change of that row, so that both together
-    take one round trip.
+    """A store that can send a read of a row directly after a conditional change of that row, so that both together need
+    one round trip.
     """
 
     def change_and_get(
         self, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
     ) -> tuple[bool, Sequence[Row | None] | None]:
-        """`check_and_mutate`, or `check_and_put` for a `ConditionalPut`, and then `get` of the same row.
+        """Carries out `check_and_mutate`, or `check_and_put` for a `ConditionalPut`, and then a `get` of the same row.
 
-        Returns whether the change was applied, and the answer of the get. The second is None if the get was not made or
-        failed: then the caller makes it again. All errors are those of the change.
+        Returns whether the change was applied, and the result of the get. The result of the get is None if the get was
+        not made or has failed. In this case, the caller must make it again. All errors are errors of the change.
         """
         ...
 
@@ -306,8 +317,8 @@ class ChangeAndGetStore(Protocol):
 def change_and_get(
     store: Store, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
 ) -> tuple[bool, Sequence[Row | None] | None]:
-    """Calls `ChangeAndGetStore.change_and_get`, or, for a store without it, makes the change alone."""
-    # for this question a runtime-checkable protocol would cost a tenth of a local call
+    """Calls `ChangeAndGetStore.change_and_get`. For a store without this method, makes only the change."""
+    # a check of a runtime-checkable protocol would take a tenth of the time of a local call
     together = getattr(store, "change_and_get", None)
     if together is None:
         return carry_out(store, table, change), None
@@ -316,23 +327,23 @@ def change_and_get(
 
 
 def carry_out(store: Writes, table: str, change: ConditionalChange | ConditionalPut) -> bool:
-    """Carries out a conditional change or put; returns whether it was applied."""
+    """Carries out a conditional change or put. Returns whether it was applied."""
     if isinstance(change, ConditionalPut):
         return store.check_and_put(table, change.put.row, change.column, change.expected, change.put)
     return store.check_and_mutate(table, change.row, change.column, change.expected, change.mutations)
 
 
 class BegunPut(Protocol):
-    """A put that was sent; exactly one of its methods must be called, once, in the thread that began it."""
+    """A put that was sent. Exactly one of its methods must be called, once, in the thread that began the put."""
 
     def end(self) -> None:
-        """Waits for the answer and raises what `put` would have raised; anything that could not be sent earlier is
+        """Waits for the answer, and raises the errors of `put`. Parts of the put that could not be sent earlier are
         sent now.
         """
         ...
 
     def abandon(self) -> None:
-        """Does not wait: all, some or none of the put may be applied."""
+        """Ends the put without waiting for the answer. All, some or none of it may be applied."""
         ...
 
 
@@ -343,30 +354,30 @@ class PipelinedStore(Protocol):
     """
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
-        """Begins a `put`; raises `InvalidRequest` and `StoreClosed` at once, and all other errors when the put is
+        """Begins a `put`. Raises `InvalidRequest` and `StoreClosed` at once, and all other errors when the put is
         ended.
         """
         ...
 
 
 class HasStore(Protocol):
-    """The argument that functions accept in place of a store: a session."""
+    """An object that functions accept instead of a store: a session."""
 
     @property
     def store(self) -> Store:
-        """Its store."""
+        """The store of the session."""
         ...
 
 
 def store_of(given: Store | HasStore) -> Store:
-    """The given store, or the store of the given session; anything else raises `DeclarationError`."""
+    """Returns the given store, or the store of the given session. Raises `DeclarationError` for anything else."""
     store = cast("Store", getattr(given, "store", given))
     check_store(store)
     return store
 
 
 def check_store(store: object) -> None:
-    """Raises `DeclarationError` if the argument is not a store but, for example, a URL or a model."""
+    """Raises `DeclarationError` if the argument is not a store, but for example a URL or a model."""
     if isinstance(store, type) or not hasattr(store, "capabilities"):
         name = store.__name__ if isinstance(store, type) else type(store).__name__
         raise DeclarationError("Give a store first, as hb.connect(url) opens it.", found=name)

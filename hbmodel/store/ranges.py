@@ -8,10 +8,10 @@ from attrs import frozen
 
 
 def prefix_successor(prefix: bytes) -> bytes | None:
-    """The smallest byte string above every string that starts with `prefix`, or None if there is none.
+    """Returns the smallest byte string above every string that starts with `prefix`, or None if there is none.
 
-    Trailing FF bytes are dropped and the last remaining byte is raised by one. A prefix of FF bytes only (or an empty
-    one) has no successor: the range is unbounded above and must never wrap to a small key.
+    Trailing FF bytes are dropped, and the last remaining byte is increased by one. An empty prefix, or one with only FF
+    bytes, has no successor: the range is unbounded above, and must never wrap to a small key.
 
     Source: `org.apache.hadoop.hbase.client.ClientUtil.calculateTheClosestNextRowKeyForPrefix`.
     """
@@ -22,13 +22,13 @@ def prefix_successor(prefix: bytes) -> bytes | None:
 
 
 def key_successor(key: bytes) -> bytes:
-    """The smallest byte string above `key`: the key followed by a zero byte."""
+    """Returns the smallest byte string above `key`: the key followed by a zero byte."""
     return key + b"\x00"
 
 
 @frozen
 class KeyRange:
-    """The keys `start <= key < stop`.
+    """A range of keys with `start <= key < stop`.
 
     Attributes:
         start: first key of the range (inclusive); empty means from the first key.
@@ -40,12 +40,12 @@ class KeyRange:
 
     @classmethod
     def prefix(cls, prefix: bytes) -> KeyRange:
-        """All keys that start with `prefix`."""
+        """Returns the range of all keys that start with `prefix`."""
         return cls(prefix, prefix_successor(prefix))
 
     @classmethod
     def exactly(cls, key: bytes) -> KeyRange:
-        """The one key `key`."""
+        """Returns the range that contains only `key`."""
         return cls(key, key_successor(key))
 
     @property
@@ -57,7 +57,7 @@ class KeyRange:
         return self.start <= key and (self.stop is None or key < self.stop)
 
     def intersect(self, other: KeyRange) -> KeyRange:
-        """The keys in both ranges (possibly an empty range)."""
+        """Returns the range of the keys in both ranges, which may be empty."""
         start = max(self.start, other.start)
         if self.stop is None:
             return KeyRange(start, other.stop)
@@ -66,16 +66,16 @@ class KeyRange:
         return KeyRange(start, min(self.stop, other.stop))
 
     def after(self, key: bytes) -> KeyRange:
-        """The part of the range above `key` (which need not be in it)."""
+        """Returns the part of the range above `key` (which need not be in the range)."""
         return self.intersect(KeyRange(key_successor(key), None))
 
     def before(self, key: bytes) -> KeyRange:
-        """The part of the range below `key` (which need not be in it)."""
+        """Returns the part of the range below `key` (which need not be in the range)."""
         return self.intersect(KeyRange(b"", key))
 
 
 def merge_ranges(ranges: Iterable[KeyRange]) -> Sequence[KeyRange]:
-    """The same keys as sorted, disjoint, non-adjacent ranges; empty ones are dropped."""
+    """Returns sorted, disjoint, non-adjacent ranges with the same keys, without empty ranges."""
     merged: list[KeyRange] = []
     for current in sorted((r for r in ranges if not r.empty), key=lambda r: r.start):
         if merged:

@@ -1,4 +1,4 @@
-"""Changes of rows, gathered so that each row is changed by one atomic mutation."""
+"""Gathers changes of rows, so that each row is changed by one atomic mutation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_ATOMIC = (
 
 
 def cell_bytes(row: bytes, cells: Iterable[tuple[bytes, bytes]]) -> int:
-    """An estimate of the bytes that cells of a row take in a request."""
+    """Returns an estimate of the bytes that cells of a row need in a request."""
     return sum(len(row) + CELL_OVERHEAD + len(column) + len(value) for column, value in cells)
 
 
@@ -39,9 +39,10 @@ def check_row_size(table: str, row: bytes, size: int) -> None:
 
 
 def combined(mutations: Iterable[Put | Delete]) -> list[Put | Delete]:
-    """The same mutations, joined: for each row, one put for each timestamp and TTL, and one delete for each timestamp.
+    """Joins mutations: for each row, the result has one put for each timestamp and TTL, and one delete for each
+    timestamp.
 
-    Deletes of whole rows stay as they are.
+    Deletes of whole rows are not changed.
     """
     puts: dict[tuple[bytes, int | None, int | None], dict[bytes, bytes]] = {}
     deletes: dict[tuple[bytes, int | None], tuple[dict[bytes, None], dict[bytes, None]]] = {}
@@ -68,19 +69,19 @@ def combined(mutations: Iterable[Put | Delete]) -> list[Put | Delete]:
 def change_together(
     store: Store, table: str, changes: Sequence[ConditionalChange], *, atomic: bool = True
 ) -> list[bool]:
-    """Carries out conditional changes, after joining the changes of each row into one. Returns for each given change
-    whether it was applied.
+    """Carries out conditional changes, after joining those of each row. Returns for each given change whether it
+    was applied.
 
-    Changes of a row with the same condition are joined, but no more of them than fit into a call. The rest of these is
-    not applied. If `atomic` is True and the conditions of a row differ, none of its changes is sent or applied. A
-    change without mutations only states which version of the row was read. If a row has only such changes, they count
-    as applied without a call, even if they have read the versions of several column families.
+    Changes of a row with the same condition are joined, but no more of them than fit into a call. The others are not
+    applied. If `atomic` is True and the conditions of a row differ, none of its changes is sent or applied. A change
+    without mutations only states which version of the row was read. If a row has only changes without mutations, they
+    count as applied without a call, even if they have read the versions of several column families.
 
     Args:
         atomic: whether all changes of a row must be in one call.
 
     Raises:
-        InvalidRequest: the changes of a row must be in one call, and are more than 4 MiB; nothing was sent.
+        InvalidRequest: the changes of a row must be in one call, but have more than 4 MiB; nothing was sent.
     """
     taken: dict[object, list[int]] = {}
     sizes: dict[int, int] = {}
@@ -127,11 +128,11 @@ def change_together(
 
 @define
 class RowChanges:
-    """Mutations of rows of one table that were gathered and not carried out yet.
+    """Mutations of rows of one table that have been gathered but not carried out yet.
 
     Attributes:
         shared: the rows whose changes must all be made in one atomic mutation. In any other row, the puts are made
-            before the deletes if the store does not take both at once.
+            before the deletes if the store does not support both in one call.
         wrote: whether any row may have been changed.
         in_doubt: whether changes at the server's time may have been carried out already, so that another attempt might
             carry them out twice.
@@ -149,7 +150,7 @@ class RowChanges:
 
     @property
     def rows(self) -> Set[bytes]:
-        """The rows that are to be changed; after an error, some of them may have been changed."""
+        """The rows that will be changed. After an error, some of them may already have been changed."""
         return frozenset(self._rows)
 
     def add(self, mutations: Iterable[Put | Delete]) -> None:
@@ -158,7 +159,9 @@ class RowChanges:
             self._rows.setdefault(mutation.row, []).append(mutation)
 
     def joined(self, changes: Sequence[ConditionalChange]) -> list[ConditionalChange]:
-        """The same conditional changes; the first one of each row also gets the mutations gathered for the row."""
+        """Returns the conditional changes, in which the first change of each row also contains the mutations gathered
+        for the row.
+        """
         joined_changes: list[ConditionalChange] = []
         seen: set[bytes] = set()
         for change in changes:
@@ -173,17 +176,18 @@ class RowChanges:
             self._rows.pop(row, None)
 
     def clear(self) -> None:
-        """Forgets what was gathered."""
+        """Forgets all gathered mutations."""
         self._rows.clear()
 
     def carry_out(self, held_back: Set[bytes] = frozenset()) -> None:
-        """Changes the rows; after an error any subset of them may be changed, and this can be called again.
+        """Changes the rows. After an error, any subset of them may have been changed, and this method can be called
+        again.
 
         Args:
-            held_back: rows that are not changed now; what was gathered for them stays.
+            held_back: rows that are not changed now; the mutations gathered for them are kept.
 
         Raises:
-            CapabilityError: a shared row cannot be changed at once; nothing was sent.
+            CapabilityError: a shared row cannot be changed by one mutation; nothing was sent.
             InvalidRequest: a shared row would be changed in more than 4 MiB; nothing was sent.
         """
         puts: list[Put] = []

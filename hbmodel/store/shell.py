@@ -1,4 +1,4 @@
-"""Commands for HBase's shell that do what a store itself cannot do."""
+"""Makes commands for HBase's shell, for changes that a store itself cannot make."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hbmodel.store.values import Family
 
 
 def create_line(table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> str:
-    r"""A `create` command for HBase's shell.
+    r"""Returns a `create` command for HBase's shell.
 
-    Split keys are written as the shell reads them (`Bytes.toBytesBinary`): printable ASCII as it is, all else as
-    `\xNN`.
+    Split keys are written in the form that the shell reads (`Bytes.toBytesBinary`): printable ASCII unchanged, all
+    other bytes as `\xNN`.
     """
     parts = [_quoted(table), *(_family(family) for family in families)]
     if split_keys:
@@ -20,12 +20,12 @@ def create_line(table: str, families: Sequence[Family], split_keys: Sequence[byt
 
 
 def alter_line(table: str, family: Family) -> str:
-    """An `alter` command: it adds the family, or changes the given options of the family."""
+    """Returns an `alter` command that adds a family or, if the family exists, changes the given options."""
     return f"alter {_quoted(table)}, {_family(family)}"
 
 
 def create_namespace_line(namespace: str) -> str:
-    """A `create_namespace` command."""
+    """Returns a `create_namespace` command."""
     return f"create_namespace {_quoted(namespace)}"
 
 

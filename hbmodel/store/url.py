@@ -1,4 +1,4 @@
-"""Store URLs: `scheme://host:port,host:port?option=value&...`, and the environment, which supplies options that they
+"""Parses store URLs, `scheme://host:port,host:port?option=value&...`, and options in the environment, which URLs may
 leave out.
 """
 
@@ -11,18 +11,18 @@ from urllib.parse import parse_qsl, unquote
 from hbmodel.errors import StoreURLError
 
 Options = Mapping[str, Callable[[str], Any]]
-"""For each option name, the function that converts text to the option's value, or raises ValueError."""
+"""For each option, by its name, the function that converts text to the option's value or raises ValueError."""
 
 
 def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection[str] = ()) -> dict[str, Any]:
-    """The keyword arguments that a URL contains: `host`, if the URL names one, and the options.
+    """Returns the keyword arguments that a URL contains: `host`, if the URL has one, and the options.
 
-    No error quotes the URL, since it may hold secrets, even in places where they do not belong. Errors quote only names
-    of options, and values of options that are known not to be secret.
+    No error contains the URL, because the URL may contain secrets, even in wrong places. Errors contain only names of
+    options, and values of options that are known not to be secret.
 
     Args:
-        scheme: what the URL must begin with, without `://`.
-        secrets: the options whose values must not be quoted.
+        scheme: the scheme with which the URL must begin, without `://`.
+        secrets: the options whose values must not occur in errors.
 
     Raises:
         StoreURLError: the URL has another scheme, parts that a gateway's address does not have, or an unknown or bad
@@ -74,14 +74,14 @@ def parse_store_url(url: str, scheme: str, options: Options, secrets: Collection
 def environment_options(
     environment: Mapping[str, str], options: Options, secrets: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The options that environment variables set: `HBMODEL_TIMEOUT` for `timeout`, and so on. An empty variable sets
-    nothing.
+    """Returns the options that environment variables set: `HBMODEL_TIMEOUT` for `timeout`, and so on. An empty variable
+    sets nothing.
 
     Args:
-        secrets: the options whose values must not be quoted.
+        secrets: the options whose values must not occur in errors.
 
     Raises:
-        StoreURLError: a variable has a bad value; `variable` names it.
+        StoreURLError: a variable has a bad value; `variable` is its name.
     """
     arguments: dict[str, Any] = {}
     for name, convert in options.items():
@@ -101,12 +101,12 @@ def environment_options(
 
 
 def _expected(convert: Callable[[str], Any]) -> str | None:
-    """The values that an option accepts, as its converter describes them."""
+    """Returns the description of the values that an option accepts, from its converter, or None."""
     return None if convert.__doc__ is None else convert.__doc__.rstrip(".")
 
 
 def positive(text: str) -> float:
-    """A positive, finite number."""
+    """Returns a positive, finite number."""
     number = float(text)
     if not 0 < number < float("inf"):
         raise ValueError(text)
@@ -114,12 +114,12 @@ def positive(text: str) -> float:
 
 
 def not_negative(text: str) -> float:
-    """A finite number of at least 0."""
+    """Returns a finite number of at least 0."""
     return 0.0 if float(text) == 0 else positive(text)
 
 
 def count(text: str) -> int:
-    """A whole number of at least 1."""
+    """Returns a whole number of at least 1."""
     number = int(text)
     if number < 1:
         raise ValueError(text)
@@ -127,12 +127,12 @@ def count(text: str) -> int:
 
 
 def switch(text: str) -> bool:
-    """true or false."""
+    """Returns the bool for the text `true` or `false`."""
     return one_of("true", "false")(text) == "true"
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """A converter that accepts one of these words."""
+    """Returns a converter that accepts one of these words."""
 
     def choose(text: str) -> str:
         if text not in choices:

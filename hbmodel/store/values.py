@@ -1,6 +1,6 @@
 """The values that pass through a store: cells, rows, puts, deletes, scans and column families.
 
-A store uses HBase's terms (tables, rows, cells, timestamps) and knows nothing of models. Columns are written
+A store uses HBase's terms (tables, rows, cells, timestamps) and does not depend on models. Columns are written
 `family:qualifier` as bytes, as everywhere in HBase. Timestamps are milliseconds since 1970.
 """
 
@@ -15,21 +15,23 @@ from hbmodel.store.filters import Filter
 from hbmodel.store.ranges import KeyRange
 
 MAX_ROW_LENGTH = 32_767
-"""Longest row key that HBase stores, in bytes (`HConstants.MAX_ROW_LENGTH`)."""
+"""The length of the longest row key that HBase stores, in bytes (`HConstants.MAX_ROW_LENGTH`)."""
 
 MAX_CELL_SIZE = 10 * 1024 * 1024
-"""Largest cell that HBase accepts by default, in bytes (`hbase.client.keyvalue.maxsize`), key and overhead included."""
+"""The size of the largest cell that HBase accepts by default, in bytes (`hbase.client.keyvalue.maxsize`), with key and
+overhead.
+"""
 
 
 CELL_OVERHEAD = 20
-"""Bytes of a stored cell in addition to row, column and value: lengths (8), row length (2), family length (1),
-timestamp (8), type (1).
+"""The number of bytes of a stored cell in addition to row, column and value: lengths (8), row length (2), family length
+(1), timestamp (8), type (1).
 """
 
 
 CLOCK_TICK = 0.002
-"""Seconds after which the clock of every server, and of this machine, shows a later millisecond. A store waits this
-long after a delete at the server's time, because the delete hides puts in the same millisecond.
+"""The number of seconds after which the clocks of all servers, and of this machine, show a later millisecond. A store
+waits this long after a delete at the server's time, because the delete hides puts in the same millisecond.
 """
 
 
@@ -48,7 +50,7 @@ class Cell(Protocol):
 
 
 class Row(Protocol):
-    """One row as read. Adapters may return objects of their own types that match this protocol."""
+    """One row as it was read. Adapters may return objects of their own types that match this protocol."""
 
     @property
     def row(self) -> bytes:
@@ -71,10 +73,10 @@ class Get:
 
     Attributes:
         row: row key.
-        columns: each `family:qualifier` or `family`; empty reads every family.
-        prefix: the prefix of the qualifiers to read; empty reads all of them.
+        columns: each `family:qualifier` or `family`; if empty, every family is read.
+        prefix: the prefix of the qualifiers to read; if empty, all of them are read.
         before: a time in ms: for each cell, the newest version before this time is read, as if there were no later
-            versions. Deletes count whatever their time. None reads the newest version.
+            versions. Deletes apply even if they are later. With None, the newest version is read.
     """
 
     row: bytes
@@ -90,8 +92,8 @@ class Put:
     Attributes:
         row: row key, 1 to 32,767 bytes.
         cells: `family:qualifier` -> value; at least one.
-        timestamp: the timestamp of every cell, in ms; None uses the server's time.
-        ttl: TTL of the cells in ms, or None for the family's own.
+        timestamp: the timestamp of every cell, in ms; None means the server's time.
+        ttl: TTL of the cells in ms, or None for the TTL of the family.
     """
 
     row: bytes
@@ -102,15 +104,15 @@ class Put:
 
 @frozen
 class Delete:
-    """Tombstones to write to one row.
+    """Deletes of cells of one row, as tombstones.
 
     Attributes:
         row: row key.
         families: families whose cells up to `timestamp` are deleted.
         columns: single columns (`family:qualifier`) whose cells up to `timestamp` are deleted. With neither families
             nor columns, the whole row is deleted.
-        timestamp: in ms, inclusive: cells up to exactly this time are hidden, even if they are put later (until a major
-            compaction). Newer cells stay. None means the server's time.
+        timestamp: the time in ms, inclusive: cells up to exactly this time are hidden, even if they are put later
+            (until a major compaction). Newer cells are kept. None means the server's time.
     """
 
     row: bytes
@@ -126,8 +128,8 @@ class ConditionalChange:
     Attributes:
         row: row key of all the mutations.
         column: the column to check, `family:qualifier`.
-        expected: its value; None or empty expects an absent or empty cell.
-        mutations: at least one.
+        expected: the value that the column must hold; None, or an empty value, expects an absent or empty cell.
+        mutations: the mutations, at least one.
     """
 
     row: bytes
@@ -142,8 +144,8 @@ class ConditionalPut:
 
     Attributes:
         column: the column to check, `family:qualifier`.
-        expected: its value; None or empty expects an absent or empty cell.
-        put: exactly one cell, without a timestamp.
+        expected: the value that the column must hold; None, or an empty value, expects an absent or empty cell.
+        put: the put, with exactly one cell and without a timestamp.
     """
 
     column: bytes
@@ -152,25 +154,26 @@ class ConditionalPut:
 
 
 EVERYTHING = KeyRange()
-"""All rows."""
+"""The range of all rows."""
 
 
 @frozen
 class Scan:
-    """One range of one table to read.
+    """A read of one range of rows of a table.
 
     Attributes:
-        range: the rows, half-open, in either direction.
-        reversed: from the last row of the range to the first.
-        columns: each `family:qualifier` or `family`; empty reads every family. A row with none of them is not returned.
-        filter: evaluated by the store.
-        limit: stop after this many rows, or None.
+        range: the range of rows, half-open in either direction.
+        reversed: whether to read from the last row of the range to the first.
+        columns: each `family:qualifier` or `family`; if empty, every family is read. A row with none of the columns is
+            not returned.
+        filter: a filter that the store evaluates, or None.
+        limit: the maximum number of rows; None for all.
         batch_size: maximum number of rows per round trip.
         cells: maximum number of cells of a row to return at once; None for all. A row with more cells comes in pieces,
             in column order. All pieces except the last are full; `limit` and `batch_size` count pieces. All pieces come
-            from one read of the row, unless the scan breaks between them: then a `BegunAgain` follows, and after it
-            what is left of the row, from its first cell. For forward scans only, and not with filters on values, which
-            evaluate whole rows.
+            from one read of the row, unless the scan breaks between them: in this case, a `BegunAgain` follows, and
+            then the whole row again, from its first cell. This is only for forward scans, and not for filters on
+            values, which evaluate whole rows.
         before: as in `Get`; filters see the same versions.
     """
 
@@ -186,12 +189,12 @@ class Scan:
 
 @frozen
 class BegunAgain:
-    """A row without columns among the pieces of a row (see `Scan.cells`): it announces that the row is read again, so
-    the earlier pieces must not be joined to those that follow.
+    """A row without columns among the pieces of a row (see `Scan.cells`). It shows that the row is read again, so that
+    earlier pieces must not be joined to the pieces that follow.
 
     Attributes:
         row: the row key.
-        columns: none.
+        columns: always empty.
     """
 
     row: bytes
@@ -207,17 +210,17 @@ FOREVER = 2**31 - 1
 
 @frozen
 class Family:
-    """Options of one column family; an option that is None gets the server's default.
+    """The options of one column family. An option that is None gets the server's default.
 
     Attributes:
-        name: without the colon.
+        name: the name of the family, without the colon.
         max_versions: how many versions of a cell are kept.
         ttl: TTL of cells, in seconds. By default, and with `FOREVER`, cells live forever; `Store.families` returns this
             as None.
-        compression: e.g. `"SNAPPY"`.
+        compression: the compression, such as `"SNAPPY"`.
         bloom_filter: `"NONE"`, `"ROW"` or `"ROWCOL"`.
-        block_size: of HFile blocks, in bytes.
-        in_memory: whether the block cache favours the family.
+        block_size: the size of HFile blocks, in bytes.
+        in_memory: whether the block cache prefers the family.
         configuration: further settings by name; stores that do not support them refuse them.
     """
 
@@ -233,7 +236,7 @@ class Family:
 
 @frozen
 class Region:
-    """One region of a table: its rows and the server's name for it."""
+    """One region of a table, with the range of its rows and its name on the server."""
 
     range: KeyRange
     name: bytes

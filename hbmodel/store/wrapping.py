@@ -12,8 +12,8 @@ from hbmodel.store.values import ConditionalChange, ConditionalPut, Family, Regi
 
 
 class WrappingStore(ClosingStore):
-    """Forwards the administration of tables, and everything else that the wrapped store has, except the reading and
-    writing of rows.
+    """A store that forwards the administration of tables, and all other calls except reads and writes of rows, to the
+    wrapped store.
     """
 
     def __init__(self, store: Store) -> None:
@@ -68,7 +68,7 @@ class WrappingStore(ClosingStore):
     def change_and_get(
         self, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
     ) -> tuple[bool, Sequence[Row | None] | None]:
-        """See `ChangeAndGetStore`; the change is made alone, by the methods of this store."""
+        """See `ChangeAndGetStore`. Only the change is made, by the methods of this store."""
         return carry_out(cast("Writes", self), table, change), None
 
     @property
@@ -80,7 +80,7 @@ class WrappingStore(ClosingStore):
         self._store.close()
 
     def __getattr__(self, name: str) -> Any:
-        """A member of the wrapped store that is not part of the port, such as `compact`."""
+        """Returns a member of the wrapped store that is not part of the port, such as `compact`."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._store, name)

@@ -1,4 +1,4 @@
-"""Changes live tables to what models declare, if the changes are safe."""
+"""Changes live tables to match their models, if the changes are safe."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from hbmodel.tables.roll.other_programs import OtherPrograms
 
 @frozen
 class Alteration:
-    """What `alter` did.
+    """The result of `alter`.
 
     Attributes:
-        applied: the differences that it removed.
-        left: the differences that it left: regions of live tables, indexes to be built, and live indexes that the
-            models do not declare.
+        applied: the differences that were removed.
+        left: the differences that remain: regions of live tables, indexes to be built, and live indexes that the models
+            do not declare.
         dropped: the tables of dropped indexes.
     """
 
@@ -79,7 +79,7 @@ def alter(
     progress: Report | None = None,
     registry: str = REGISTRY_TABLE,
 ) -> Alteration:
-    """Changes live tables to what models declare. It creates tables, adds families, changes options of families, and
+    """Changes live tables to match their models. It creates tables, adds families, changes options of families, and
     registers everything else.
 
     If a field or an index has a new name but the same bytes, it is renamed in the registry. If several renames are
@@ -89,27 +89,28 @@ def alter(
 
     Args:
         store: the store that holds the tables.
-        models: the models that declare them.
+        models: the models of the tables.
         splits: as for `create_tables`, for tables that are created. For live tables, differences in the regions are
             only reported.
         lossy: also apply changes that lose data: a shorter TTL, fewer versions.
         drop: also drop the indexes that the models do not declare, as `drop_index` does. Programs that still declare
-            such an index first stop reading it and then stop writing it; after that, its table is dropped. Programs
-            with these models can write again after the first step, which takes one lease. The registry also forgets the
-            members of enumerations that the models do not have. If a sample of about 100 rows of a table holds such
-            a member, the call is refused. Rows that are not in the sample may hold it, too.
+            such an index first stop reading it and then stop writing it. After that, its table is dropped. Programs
+            that use the given models can write again after the first step, which takes one lease. The registry also
+            forgets the members of enumerations that the given models do not have. If a sample of about 100 rows of a
+            table holds such a member, the call is refused. Rows outside the sample may hold it, too.
         times: the times on which all programs that use the tables agree. The call waits only if an index is dropped, or
-            if a column may be None now.
+            if the model newly allows None in a column.
         progress: called with an `IndexProgress` while the call waits.
         registry: name of the registry table.
 
     Raises:
         SchemaMismatch: a difference cannot be changed (key layout, salt, codecs, a live index), or would lose data, or
             rows hold a member of an enumeration that the registry would forget, or no row of a sample has a new
-            required column. `differences` gives the reasons. Nothing was changed.
+            required column. `differences` contains the reasons. Nothing was changed.
         CapabilityError: the store does not support a change. Nothing was changed, and `shell` contains the commands for
             HBase's shell.
-        MigrationError: a column may be None now, and the objects of its table are being moved. Nothing was changed.
+        MigrationError: the model newly allows None in a column, and the objects of its table are being moved. Nothing
+            was changed.
     """
     check_times(times)
     check_work(progress=progress)
@@ -163,8 +164,8 @@ def alter(
 def _allow_none(
     store: Store, catalog: Registry, schemas: Iterable[TableSchema], times: IndexTimes, progress: Report | None
 ) -> None:
-    """Lets columns of models become None, once no program can still read or write with a model in which they may not be
-    None.
+    """Registers that columns may be None, once no program can still read or write with a model that does not allow None
+    in them.
     """
     if catalog.table not in store.tables():
         return
@@ -177,14 +178,15 @@ def _allow_none(
     for schema, places in changed:
         while (registration := catalog.read(schema)) is not None:
             row, since, now = registry_row(schema), registration.rows_since, catalog.server_time()
-            # Readers are awaited too: the earlier model could not read a row with None, or would not find it.
+            # The call waits for readers too: with the earlier model they could not read a row with None, or would not
+            # find it.
             if others.have_written(row, registration, ROWS, since, now) and others.have_read(since, now):
                 break
         allow_none(catalog, schema, places)
 
 
 def _check_not_moving(store: Store, catalog: Registry, schemas: Iterable[TableSchema]) -> None:
-    """Raises `MigrationError` if a column may be None now, and the objects of its table are being moved."""
+    """Raises `MigrationError` if a model newly allows None in a column and the objects of its table are being moved."""
     if catalog.table not in store.tables():
         return
     for schema in schemas:
@@ -203,7 +205,7 @@ def _check_not_moving(store: Store, catalog: Registry, schemas: Iterable[TableSc
 def _drop_undeclared(
     store: Store, catalog: Registry, schema: TableSchema, times: IndexTimes, progress: Report | None
 ) -> list[str]:
-    """Drops all indexes that a model does not declare, at the same time. Returns the deleted tables.
+    """Drops all indexes that a model does not declare, in parallel. Returns the names of the deleted tables.
 
     This includes indexes whose tables remain only because a call that dropped or built them was killed.
     """
@@ -218,7 +220,7 @@ def _drop_undeclared(
     for each in drops:
         each.hide()
     for each in drops:
-        each.leave()  # from then on the model may write
+        each.leave()  # from then on programs with this model may write
     return [table for each in drops for table in each.drop()]
 
 
@@ -248,7 +250,7 @@ def check_changes(differences: Diff, lossy: bool) -> None:
 def _unreadable(
     store: Store, models: Sequence[Declared], registry: str, differences: Iterable[Difference]
 ) -> list[Difference]:
-    """The new required columns that no sampled row has. Rows are read only if there are new columns."""
+    """Returns the new required columns that no sampled row has. Rows are read only if there are new columns."""
     if not any(each.kind == "column" and each.live is None for each in differences):
         return []
     sampled = diff(store, *models, registry=registry)
@@ -268,13 +270,13 @@ def _check_members(store: Store, catalog: Registry, schemas: Iterable[TableSchem
 def _add(store: Store, change: _FamilyChange) -> None:
     try:
         store.add_family(change.table, change.family)
-    except FamilyExists:  # another program was faster, perhaps with different options
+    except FamilyExists:  # another program has just created it, perhaps with different options
         store.modify_family(change.table, change.family)
 
 
 def _family_changes(found_differences: Iterable[Difference], primary_tables: set[str]) -> Sequence[_FamilyChange]:
-    """The changes of families, in an order that keeps index entries from expiring before their rows, even after a crash
-    between two changes.
+    """Returns the changes of families, in an order that keeps index entries from expiring before their rows, even after
+    a crash between two changes.
     """
     options: dict[tuple[str, str], list[Difference]] = {}
     changes: list[_FamilyChange] = []
@@ -282,7 +284,7 @@ def _family_changes(found_differences: Iterable[Difference], primary_tables: set
         if difference.effect == "left":
             continue
         if difference.kind == "family":
-            # the cells of a new family may live longer than the existing entries
+            # the cells of a new family may live longer than the existing index entries
             changes.append(_FamilyChange(difference.table, difference.declared, True, 3))
         elif difference.kind == "option" and difference.family is not None:
             options.setdefault((difference.table, difference.family), []).append(difference)
@@ -294,8 +296,8 @@ def _family_changes(found_differences: Iterable[Difference], primary_tables: set
             if option == "ttl":
                 values["ttl"] = FOREVER if difference.declared is None else difference.declared
                 shorter, of_index = difference.effect == "lossy", table not in primary_tables
-                # Entries must live at least as long as rows: a longer TTL is set on the index tables first, a shorter
-                # one on the index tables last.
+                # Index entries must live at least as long as rows: a longer TTL is set on the index tables first, a
+                # shorter one on the index tables last.
                 order = (2 if of_index else 1) if shorter else (1 if of_index else 2)
             elif option.startswith("configuration."):
                 values.setdefault("configuration", {})[option.removeprefix("configuration.")] = difference.declared

@@ -22,13 +22,13 @@ from hbmodel.tables.writers import TableWriter, table_writers
 
 @frozen
 class Forgotten:
-    """What `forget` removed from the registry, and what remains elsewhere.
+    """The entries that `forget` removed from the registry, and the tables and writers that remain.
 
     Attributes:
         table: the name of the table.
         models: the models of the table. Each is given by its default family, followed by its kind if it has one.
         indexes: the names of the indexes that had a table.
-        remaining: those of the table and its index tables that still exist. The registry no longer names them.
+        remaining: the table and its index tables, as far as they still exist. They are no longer in the registry.
         writers: the programs on the writers' roll that may still write the table as the removed entry says. Before the
             table is created again, stop them, or wait for one lease.
     """
@@ -63,39 +63,38 @@ class Forgotten:
 
 
 def forget(store: Store, table: str, *, existing: bool = False, registry: str = REGISTRY_TABLE) -> Forgotten:
-    """Removes everything that the registry knows of a table: the layouts of its models, the states of its indexes, and
-    the progress of work on them. Nothing else changes; no table is dropped.
+    """Removes everything that the registry records about a table: the layouts of its models, the states of its indexes,
+    and the progress of work on them. Nothing else changes, and no table is dropped.
 
-    Use it after another program, such as HBase's shell, has dropped the table. Otherwise the remaining entry would
-    refuse every different model for a table of this name. After this call, `create_tables` creates the table as if it
-    had never existed. To drop a table together with its entry, use `drop_tables`.
+    Use it after another program, such as HBase's shell, has dropped the table. Otherwise, because of the remaining
+    entry, every different model for a table of this name would be refused. After this call, `create_tables` creates the
+    table as if it had never existed. To drop a table together with its entry, use `drop_tables`.
 
-    The call is refused if the table, or one of its index tables, exists. The reason is that only the entry says which
-    indexes writes must maintain, in which tables these are, how live rows are recognised, and with which layout rows
-    were written. If the entry of an existing table of hbmodel is removed, `create_tables` treats the table as one
-    without indexes. Then indexes must be built again, cells that an interrupted write has left may appear as objects,
-    and a model with a different layout is not refused.
+    The call is refused if the table, or one of its index tables, exists. Only the entry says which indexes writes must
+    maintain, which tables hold these indexes, how live rows are recognised, and with which layout rows were written. If
+    the entry of an existing table of hbmodel is removed, `create_tables` assumes that the table has no indexes. Then
+    indexes must be built again, cells that an interrupted write has left may appear as objects, and a model with a
+    different layout is not refused.
 
     The call does not wait for programs that write the table, and their lines on the writers' roll remain. If the table
     is created again before the lease of such a program ends (see `Session`; a minute by default), the program still
-    writes as the removed entry says, and its writes may be lost. So stop the programs that `writers` names, or wait for
-    one lease, before `create_tables`. No program may create the table during the call.
+    writes as the removed entry says, and its writes may be lost. So stop the programs that are listed in `writers`, or
+    wait for one lease, before you call `create_tables`. No program may create the table during the call.
 
     Args:
         store: the store that holds the registry.
         table: the name of the primary table.
-        existing: forget the entry even if the table or an index table exists; the tables remain. This does no harm for
-            a table of another program, which has no rows that hbmodel wrote. `drop_tables` with the table's `external`
-            model does the same, and also drops the index tables. It also forgets an entry that cannot be read; then
-            `remaining` lists all tables whose names are those of its index tables.
+        existing: forget the entry even if the table or an index table exists; the tables remain. This is harmless for a
+            table of another program, which has no rows that hbmodel wrote. `drop_tables` with the table's `external`
+            model does the same, and also drops the index tables. With `existing`, an entry that cannot be read is
+            removed too; then `remaining` lists all tables that have names of its index tables.
         registry: name of the registry table.
 
     Returns:
-        What was forgotten, which tables remain, and who may still write.
+        What was removed, which tables remain, and which programs may still write.
 
     Raises:
-        TableNotFound: the registry does not know the table. If it is an index table, `primary` is the name of its
-            primary table.
+        TableNotFound: the table is not registered. If it is an index table, `primary` is the name of its primary table.
         TableExists: the table or an index table exists; `tables` names them.
         MigrationError: objects are being moved from or to the table, and the other table exists.
         StoreError: the entry cannot be read, and `existing` is false. A newer version may have written it.
@@ -109,8 +108,8 @@ def forget(store: Store, table: str, *, existing: bool = False, registry: str = 
 def known(
     store: Store, table: str, *, existing: bool = False, registry: str = REGISTRY_TABLE
 ) -> tuple[Forgotten, Sequence[bytes]]:
-    """What `forget` would remove, and the rows of the registry that contain this. Changes nothing. Raises the errors of
-    `forget`.
+    """Returns what `forget` would remove, and the rows of the registry that contain it, and changes nothing. Raises the
+    errors of `forget`.
     """
     check_store(store)
     check_choices(existing=existing)
@@ -122,8 +121,8 @@ def known(
         )
     catalog, tables = Registry(store, registry), set(store.tables())
     keys = catalog.keys_of_table(table) if registry in tables else []
-    # The rows about work in progress are deleted first, because a repeated call finds all other rows through the rows
-    # of the models.
+    # The rows about work in progress are deleted first, because a repeated call finds them through the rows of the
+    # models.
     rows = [*catalog.work_rows_of_table(table), *catalog.rows_of_table(table)] if registry in tables else []
     if not rows:
         raise TableNotFound(
@@ -157,9 +156,9 @@ def known(
 def _entries(
     catalog: Registry, keys: Iterable[RegistryKey], existing: bool
 ) -> tuple[Mapping[RegistryKey, Registration], bool]:
-    """The entries of a table's models, and whether there is one that cannot be read.
+    """Returns the entries of a table's models that can be read, and whether there are others.
 
-    Raises the `StoreError` for such an entry, unless `existing` is true.
+    Raises the `StoreError` for an entry that cannot be read, unless `existing` is true.
     """
     entries: dict[RegistryKey, Registration] = {}
     damaged = False
@@ -189,8 +188,8 @@ _INDEX_TABLES_EXIST = (
 
 
 def _filled(store: Store, catalog: Registry, key: RegistryKey, entry: Registration) -> Iterator[str]:
-    """The index tables of a model. If a killed call may have created a table for an index, the table is included if it
-    is empty.
+    """Yields the index tables of a model. If a killed call may have created a table for an index, the table is included
+    if it is empty.
     """
     for state in entry.indexes.values():
         yield from state.filled

@@ -1,4 +1,4 @@
-"""Lists the programs on the writers' roll of a table, and forgets those that were killed, for operators."""
+"""Lets operators list the programs on the writers' roll of a table, and forget programs that were killed."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class TableWriter:
     """A program on the writers' roll of a table.
 
     Attributes:
-        table: the table that it writes.
-        family: the default column family of the model with which it writes.
+        table: the table that the program writes.
+        family: the default column family of the model with which the program writes.
         kind: the kind of the model, or empty.
         state: `writing` while it may write; `resting` if it has not written for a while; `ended` if none of its calls
             can take effect any more although its line remains (it was killed, or cannot reach HBase); `unknown` if a
-            newer version of this library wrote its line.
-        host: name of its machine.
-        pid: number of its process.
+            newer version of hbmodel wrote its line.
+        host: the name of the program's machine.
+        pid: the number of the program's process.
         program: name of the program.
-        seen: when it last put its line, by the server's clock.
+        seen: when the program last put its line, by the server's clock.
         until: the last time at which a call of the program can take effect, including calls that it may send before it
             puts its line again; None if there can be no such call.
         line: the id of its line, in hexadecimal digits.
@@ -69,8 +69,8 @@ class TableWriter:
 def table_writers(
     store: Store, table: str, *, times: IndexTimes = TIMES, registry: str = REGISTRY_TABLE
 ) -> list[TableWriter]:
-    """The programs on the writers' roll of a table. These are the programs for which a change of its indexes waits, and
-    resting programs.
+    """Returns the programs on the writers' roll of a table. These are the programs for which a change of its indexes
+    waits, and resting programs.
 
     If the store checks the registry inside each of its writes, it has no roll, and the list is empty.
 
@@ -128,29 +128,30 @@ def forget_writer(
     """Marks the line of a program that was killed as gone, so that no build, drop, `hb.alter` or migration waits for
     the program.
 
-    A line may be forgotten only when no request of the program can be carried out any more. The gateway may carry out
-    a request although the program that sent it is dead. So by default, the call saves at most the rest of the
-    program's lease: it is refused until the longest call that the line states, 20 minutes by default, has passed since
-    the last request. Two statements of yours shorten this time. The library cannot check them. If one of them is
+    A line may be forgotten only when no request of the program can be carried out any more. The gateway may carry out a
+    request even if the program that sent it is dead. So by default, this function is refused until the time of the
+    longest call in the program's line (20 minutes by default) has passed since its last request. It then saves at most
+    the rest of the program's lease. Two arguments shorten this time. hbmodel cannot check them. If one of them is
     wrong, a row that the program writes later may be missing in an index or in the new table:
 
-    - `dead_for`: the program ended at least this long ago. Without it, the program counts as alive until its lease
-    ends.
+    - `dead_for`: the program ended at least this long ago. Without this argument, the program counts as alive until its
+      lease ends.
     - `longest_call`: no request of the program is carried out later than this after it was sent, because its gateway
-      gives up calls earlier than the program's line says. If the program was writing, this needs `dead_for` too: a
-      program that was suspended could send a call much later.
+      gives up calls earlier than the program's line says. If the program was writing, `dead_for` is needed too, because
+      a suspended program could send a call much later.
 
-    The bound of the clocks, `times.clock_bound`, is added in any case. If no change waits for the program any more, the
-    call changes nothing.
+    The clock bound, `times.clock_bound`, is always added. If no change waits for the program any more, the call changes
+    nothing.
 
     Args:
         store: the store that holds the tables.
         table: name of the table.
-        writer: the line: its id, as in `TableWriter.line`, or `HOST:PID` if only one line has these.
-        dead_for: for how many seconds the program has certainly been dead.
-        longest_call: how long a call of the program can last at most, in seconds: its gateway's
-            `hbase.client.operation.timeout`, plus the time for the look-up of a region. With None, or if it is longer,
-            the time in the program's line counts.
+        writer: the program's line, given by its id, as in `TableWriter.line`, or as `HOST:PID` if only one line has
+            this host and process.
+        dead_for: the number of seconds for which the program has certainly been dead.
+        longest_call: the maximum duration of a call of the program, in seconds: its gateway's
+            `hbase.client.operation.timeout`, plus the time for the look-up of a region. The time in the program's line
+            is used instead if it is shorter, or if this is None.
         times: the times on which all programs that use the table agree.
         registry: name of the registry table.
 
@@ -158,7 +159,8 @@ def forget_writer(
         The program as it is listed from now on.
 
     Raises:
-        DeclarationError: no line, or more than one, fits; or an argument has a value that cannot be used.
+        DeclarationError: no line, or more than one line, matches `writer`; or an argument has a value that cannot be
+            used.
         StoreError: the program may be alive, or a request of the program may still be carried out. `process` describes
             the program, and `reason` says how long requests may still be carried out.
     """
@@ -198,7 +200,8 @@ def forget_writer(
 def _the_line(
     table: str, writer: str, lines: Iterable[tuple[bytes, FoundLine]], now: int, skew: int
 ) -> tuple[bytes, FoundLine]:
-    """The line with this id, or the only line of `HOST:PID`; lines that are gone count only if there is no other.
+    """Returns the line with this id, or the only line of `HOST:PID`. Lines that are gone are considered only if there
+    are no other lines.
 
     Raises `DeclarationError` if there is no such line, or more than one.
     """
@@ -219,12 +222,13 @@ def _host_and_pid(found: FoundLine) -> str | None:
 
 
 def _carried_out(found: FoundLine, line: RollLine, dead_since: int | None, longest_call: int | None) -> int:
-    """The last time at which a request of a program may be carried out, in ms by the server's clock. The bound of the
-    clocks is not added.
+    """Returns the last time at which a request of a program may be carried out, in ms by the server's clock. The clock
+    bound is not included.
 
     Args:
         dead_since: when the program had certainly ended, in ms by the server's clock.
-        longest_call: how long a call of the program lasts at most, in ms, if this is known better than by its line.
+        longest_call: the maximum duration of a call of the program, in ms, if a better value than the one in its line
+            is known.
     """
     longest = line.longest_call if longest_call is None else min(line.longest_call, longest_call)
     ends = [found.stamp + late.left - (line.longest_call - longest) for late in line.late]

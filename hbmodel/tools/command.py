@@ -1,4 +1,4 @@
-"""The command `hbmodel`; if its packages are missing, it says what to install."""
+"""The command `hbmodel`, which says what to install if its packages are missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def main(name: str | None = None) -> None:
     """Runs the command with the arguments of the process.
 
     Args:
-        name: the name that the help shows; by default the name of the file that was started.
+        name: the name of the command in the help; by default the name of the started file.
     """
     try:
         from hbmodel.tools.cli import main as command
@@ -24,5 +24,5 @@ def main(name: str | None = None) -> None:
         if error.name is None or error.name.partition(".")[0] not in _PACKAGES:
             raise
         sys.stderr.write(f"{_MISSING}\n")
-        sys.exit(2)  # as for every other error, see hbmodel.tools.cli
+        sys.exit(2)  # the status of every error, see hbmodel.tools.cli
     command(prog_name=name)

@@ -1,4 +1,4 @@
-"""What the fixtures of the pytest plugin `pytest_hbmodel` do; the plugin imports this module only when it is needed."""
+"""Implements the fixtures of the pytest plugin `pytest_hbmodel`, which imports this module only when it is needed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class ExternalHBase:
     """The gateways of a cluster that the tests did not start; tests that kill or restart its processes are skipped.
 
     Attributes:
-        thrift1: `HOST:PORT` of the Thrift1 gateway, empty without one.
-        thrift2: `HOST:PORT` of the Thrift2 gateway, empty without one.
+        thrift1: `HOST:PORT` of the Thrift1 gateway; empty if there is no such gateway.
+        thrift2: `HOST:PORT` of the Thrift2 gateway; empty if there is no such gateway.
     """
 
     thrift1: str
@@ -34,12 +34,12 @@ class ExternalHBase:
 
     @property
     def url(self) -> str:
-        """Store URL of the Thrift1 gateway."""
+        """The store URL of the Thrift1 gateway."""
         return f"hbase://{_named(self.thrift1)}"
 
     @property
     def thrift2_url(self) -> str:
-        """Store URL of the Thrift2 gateway."""
+        """The store URL of the Thrift2 gateway."""
         return f"hbase+thrift2://{_named(self.thrift2)}"
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -59,7 +59,7 @@ def _named(gateway: str) -> str:
 
 
 def external_hbase(named: str) -> ExternalHBase:
-    """The gateways that the environment variable `HBMODEL_TEST_HBASE` names.
+    """Returns the gateways that the environment variable `HBMODEL_TEST_HBASE` specifies.
 
     Raises:
         LocalHBaseError: the value does not have the form `HOST:PORT,HOST:PORT`.
@@ -79,12 +79,12 @@ def _is_address(text: str) -> bool:
 
 @contextmanager
 def running_hbase(shared: Mapping[str, Any]) -> Iterator[LocalHBase | ExternalHBase]:
-    """The HBase of a test session. If it cannot be started, tests that need it are skipped, or fail if
-    `HBMODEL_REQUIRE_HBASE` is 1.
+    """Runs the HBase of a test session for its block. If it cannot be started, tests that need it are skipped, or fail
+    if `HBMODEL_REQUIRE_HBASE` is 1.
 
     Args:
-        shared: what a worker of pytest-xdist has received from its parent process: `directory`, its `owner`, and
-            whether it is `temporary`.
+        shared: the options that a worker of pytest-xdist has received from its parent process: `directory`, `owner` and
+            `temporary`.
     """
     with ExitStack() as stack:
         try:
@@ -102,7 +102,7 @@ def _hbase(shared: Mapping[str, Any]) -> Iterator[Any]:
         yield external_hbase(named)
         return
     version = os.environ.get("HBMODEL_TEST_HBASE_VERSION") or None
-    # A worker on another machine cannot share the HBase: its parent process is not the one that sent the directory.
+    # A worker on another machine cannot share the HBase: its parent process is not the process that sent the directory.
     with _local_hbase_class()(version=version, **(shared if shared.get("owner") == os.getppid() else {})) as hbase:
         yield hbase
 
@@ -128,8 +128,8 @@ def check_running(hbase: LocalHBase | ExternalHBase) -> None:
 
 @contextmanager
 def store_without_tables(url: str, request: pytest.FixtureRequest) -> Iterator[Store]:
-    """A store for one test, at a URL of the fixture `hbmodel_url`; the tables that the test has created are dropped at
-    the end.
+    """Opens a store for one test, at a URL of the fixture `hbmodel_url`. The tables that the test has created are
+    dropped at the end.
     """
     if url == "local:":
         hbase = request.getfixturevalue("hbmodel_hbase")
@@ -147,12 +147,12 @@ def store_without_tables(url: str, request: pytest.FixtureRequest) -> Iterator[S
             yield store
     finally:
         if on_gateway:
-            _drop_all(url)  # through a separate connection: the test may have closed its store
+            _drop_all(url)  # uses a separate connection, because the test may have closed its store
 
 
 def own_tables(url: str, prefix: str) -> str:
-    """Adds a prefix for table names to a gateway's URL; it is appended to the prefix in the URL or in the environment,
-    if there is one.
+    """Adds a prefix for table names to a gateway's URL. It is appended to the prefix that the URL or the environment
+    has, if any.
     """
     address, _, query = url.partition("?")
     options = [option for option in query.split("&") if option]

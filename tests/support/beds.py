@@ -21,10 +21,10 @@ from tests.support.cut_rows import CutStore
 from tests.support.faulty import RecordingStore
 
 HBASE = tuple(pytest.param(kind, marks=pytest.mark.hbase) for kind in ("thrift1", "thrift2"))
-"""HBase itself, through each of its gateways."""
+"""The kinds of stores on a real HBase, one for each of its gateways."""
 
 ONE_GATEWAY = (pytest.param("thrift1", marks=[pytest.mark.hbase, pytest.mark.slow]), HBASE[1])
-"""Both gateways, of which the default suite runs one, for tests of the behaviour of programs and not of the gateway's
+"""Both gateways, of which the default suite uses one, for tests of the behaviour of programs and not of the gateway's
 answers.
 """
 
@@ -40,11 +40,11 @@ objects of wide rows; and HBase.
 """
 
 ATOMIC = ("memory", "embedded", HBASE[1])
-"""The stores that change rows atomically, so that `insert` works."""
+"""The kinds of stores that change rows atomically, so that `insert` works."""
 
 
 def paired(*choices: tuple[Sequence[Any], Any]) -> list[Any]:
-    """Parameters of a test: each of the given stores with its value."""
+    """Returns the parameters of a test: each of the given kinds of stores with its value."""
     plain = [
         (store if hasattr(store, "values") else pytest.param(store), value)
         for stores, value in choices
@@ -54,7 +54,7 @@ def paired(*choices: tuple[Sequence[Any], Any]) -> list[Any]:
 
 
 class Bed:
-    """A store, and what a test needs to know about it.
+    """A store with its kind, for tests.
 
     Attributes:
         kind: `memory`, `limited`, `embedded`, `cut`, `thrift1` or `thrift2`.
@@ -66,7 +66,7 @@ class Bed:
 
     @property
     def real(self) -> bool:
-        """Whether it is HBase."""
+        """Whether the store is a real HBase."""
         return self.kind.startswith("thrift")
 
     @property
@@ -99,14 +99,14 @@ class Bed:
         (batches,) = self.store.scan(table, [Scan()])
         for row in (row for batch in batches for row in batch):
             for column, cell in row.columns.items():
-                if column.partition(b":")[2].startswith(STAMP_QUALIFIER):  # no other put uses this column
+                if column.partition(b":")[2].startswith(STAMP_QUALIFIER):  # no other put has this column
                     traces.append(Delete(row.row, columns=(column,), timestamp=cell.timestamp))
                 else:
                     rows[row.row] = max(cell.timestamp, rows.get(row.row, 0))
         deletes = [Delete(row, families=families, timestamp=newest) for row, newest in rows.items()]
         self.store.delete(table, [*traces, *deletes])
-        # The deletes would hide puts up to their time, which may be ahead of the clock if a session measured the
-        # server's clock slowly.
+        # The deletes hide puts up to their time, which may be ahead of the clock if a session measured the server's
+        # clock slowly.
         now = time.time() * 1000
         last = max((newest for newest in rows.values() if newest < now + 60_000), default=0)
         if rows:
@@ -114,10 +114,11 @@ class Bed:
 
 
 def fresh(*models: type[Any], gated: bool = True, apart: bool = True) -> RecordingStore:
-    """A store in memory with the tables of the models. If it is not gated, changes of indexes wait for sessions, as on
-    HBase.
+    """Returns a store in memory with the tables of the models.
 
-    If it does not put versions apart, callers wait for a clock tick between two puts of a cell, as on HBase.
+    If it is not gated, changes of indexes wait for sessions, as on HBase.
+
+    If `apart` is False, callers wait for a clock tick between two puts of a cell, as on HBase.
     """
     store = RecordingStore(hb.connect("memory:"), gated=gated, apart=apart)
     if models:
@@ -135,13 +136,13 @@ def set_state(store: hb.Store, model: type[Any], index: str, state: str, table: 
 
 
 def rows_of(store: hb.Store, table: str) -> dict[bytes, int]:
-    """Every row key of a table with the time of its newest cell."""
+    """Returns every row key of a table with the time of its newest cell."""
     (batches,) = store.scan(table, [Scan()])
     return {row.row: max(cell.timestamp for cell in row.columns.values()) for batch in batches for row in batch}
 
 
 def cells_of(store: hb.Store, table: str) -> dict[bytes, dict[bytes, bytes]]:
-    """Every row of a table with its cells."""
+    """Returns every row of a table with its cells."""
     (batches,) = store.scan(table, [Scan()])
     return {row.row: {column: cell.value for column, cell in row.columns.items()} for batch in batches for row in batch}
 
@@ -151,8 +152,8 @@ OUTLIVES = "HBMODEL_TEST_HBASE" in os.environ
 
 
 def drop_left(store: hb.Store, *tables: str) -> None:
-    """Drops the tables that a test leaves, or only the given ones, on an HBase that outlives the tests. Each takes up
-    to a second.
+    """Drops the tables that a test leaves, or only the given ones, on an HBase that outlives the tests. Each drop takes
+    up to a second.
     """
     for table in (tables or store.tables()) if OUTLIVES else ():
         store.delete_table(table)
@@ -160,7 +161,9 @@ def drop_left(store: hb.Store, *tables: str) -> None:
 
 @contextmanager
 def open_bed(kind: str, url: str) -> Iterator[Bed]:
-    """Opens a bed. On HBase its tables have unique names, and are dropped at the end if the HBase outlives tests."""
+    """Opens a bed. On HBase, its tables have unique names, and are dropped at the end if the HBase outlives the
+    tests.
+    """
     real = kind.startswith("thrift")
     if real:
         url = f"{url}?table_prefix=t{uuid4().hex[:8]}"
@@ -177,7 +180,8 @@ Beds = Callable[[str], Bed]
 
 
 def open_once(stack: ExitStack, urls: Mapping[str, str]) -> Beds:
-    """A function that returns the bed of a kind, always the same one, and refuses a kind that has no URL.
+    """Returns a function that returns the bed of a kind, which is always the same. The function refuses a kind without
+    a URL.
 
     Args:
         stack: closes the beds at its end.

@@ -1,4 +1,4 @@
-"""Calls of another program between two calls of a session."""
+"""Makes calls of another program between two calls of a session."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def commit(store: Any, call: Callable[[hb.Session], object]) -> type[hb.HbmodelE
 
 
 class Beside:
-    """For `on_call`: makes a call in a separate session, before the call of another session with this number.
+    """An `on_call` function that makes a call in a separate session, before a session's call with a given number.
 
     Attributes:
         error: the error that the call raised.

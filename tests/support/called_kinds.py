@@ -17,12 +17,12 @@ class Kind:
     Attributes:
         name: the name of the kind.
         model: the class.
-        number: whether m is a number; otherwise it is text, which may be empty.
+        number: whether m is a number. If not, it is text, which may be empty.
         required: whether m is required.
-        counter: whether it has the counter h.
+        counter: whether the model has the counter h.
         wide: whether objects share rows.
-        indexed: whether it has an index on m.
-        mapped: whether it has the map column e.
+        indexed: whether the model has an index on m.
+        mapped: whether the model has the map column e.
         numbers: the numbers in the keys of the objects that `prepend` puts, by the names of these objects, starting
             with the last object.
     """
@@ -48,7 +48,7 @@ class Kind:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The names of the objects that the calls may leave."""
+        """The names of the objects that may exist after the calls."""
         return (*(self.numbers or "k"), "z")
 
     def value(self, number: int) -> Any:
@@ -70,7 +70,7 @@ def kind(
     numbers: str = "",
     **options: Any,
 ) -> Kind:
-    """Declares a kind of model; `numbers` is "up" or "down" if `prepend` numbers its objects."""
+    """Declares a kind of model. `numbers` is "up" or "down" if `prepend` numbers its objects."""
     of, null = int if number else str, None if wide else null
     column = hb.column("m") if required else hb.column("m", default=None, **({"null": null} if null else {}))
     fields: dict[str, Any] = {"r": hb.key()} if wide else {}
@@ -110,7 +110,7 @@ NUMBERS: Mapping[str, Mapping[str, int]] = {
     "up": {name: number for number, name in enumerate("kjihg")},
     "down": {name: 255 - number for number, name in enumerate("kjihg")},
 }
-"""The numbers of prepended objects: if the largest number comes first, and if the smallest comes first."""
+"""The numbers of prepended objects if the largest number comes first, and if the smallest comes first."""
 
 
 KINDS: Mapping[str, Kind] = {
@@ -174,7 +174,7 @@ class Row(NamedTuple):
     Attributes:
         m: the column.
         o: the column that may be None.
-        h: the counter, 0 for a kind without one.
+        h: the counter; 0 for a kind without a counter.
         e: the entries of the map column, in order.
     """
 
@@ -184,17 +184,17 @@ class Row(NamedTuple):
     e: tuple[tuple[str, int], ...] = ()
 
     def merged(self, entries: Mapping[str, int | None]) -> Row:
-        """The contents after these entries are put, or removed if they are None."""
+        """Returns the contents after entries of the map are put, or removed if they are None."""
         all_of_them = {**dict(self.e), **entries}
         return self._replace(e=tuple(sorted((key, value) for key, value in all_of_them.items() if value is not None)))
 
 
 State = Mapping[str, Row]
-"""The remaining objects by name: the calls are made for "k", and `rekey` moves it to "z"."""
+"""The remaining objects by name. The calls are made for the object "k", and `rekey` moves it to "z"."""
 
 
 def names(of: Kind, key: str, name: str = "k") -> dict[str, Any]:
-    """The key fields of one of the objects."""
+    """Returns the key fields of one of the objects."""
     if of.numbers:
         fields = {**prefix(of, key), "k": of.numbers["k" if name == "z" else name]}
     else:
@@ -203,12 +203,12 @@ def names(of: Kind, key: str, name: str = "k") -> dict[str, Any]:
 
 
 def prefix(of: Kind, key: str) -> dict[str, Any]:
-    """The key fields without the number."""
+    """Returns the key fields without the number."""
     return {"r": "r" + key} if of.wide else {"p": key}
 
 
 def moved(of: Kind, key: str) -> dict[str, Any]:
-    """The fields of the new key of a moved object that differ from its old key."""
+    """Returns the fields of the new key of a moved object that differ from its old key."""
     if of.numbers:
         return {name: value + "z" for name, value in prefix(of, key).items()}
     return {"k": "z"} if of.wide else {"k": key + "z"}

@@ -1,4 +1,4 @@
-"""The calls that a program makes for one row of a kind of model, with the expected contents after each."""
+"""The calls that a program makes for one row of a kind of model, with the expected contents after each call."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _insertable(of: Kind) -> bool:
 def _update_deed(
     name: str, fits: Callable[[Kind], bool] = lambda of: True, ttl: timedelta | None = None, **changes: Any
 ) -> Deed:
-    """An update; the value `...` stands for a number of the run."""
+    """Returns an update. The value `...` stands for a number of the run."""
 
     def made(of: Kind, n: int) -> dict[str, Any]:
         return {field: of.value(n) if value is ... else value for field, value in changes.items()}
@@ -73,7 +73,7 @@ def _add_deed(
 
 
 def _put_deed(name: str, **changes: Any) -> Deed:
-    """A put of the column m and the given fields."""
+    """Returns a put of the column m and the given fields."""
 
     def make(of: Kind, session: hb.Session, key: str, n: int) -> None:
         session.put(of.model, **names(of, key), m=of.value(n), **changes)
@@ -130,12 +130,12 @@ DEEDS: Mapping[str, Deed] = {
 
 
 def fitting(of: Kind) -> list[str]:
-    """The calls that a kind of model supports."""
+    """Returns the calls that a kind of model supports."""
     return [name for name, deed in DEEDS.items() if deed.fits(of)]
 
 
 def beginnings(of: Kind) -> list[tuple[str, ...]]:
-    """The calls that were made before."""
+    """Returns the possible sequences of calls that are made before the tested calls."""
     found: list[tuple[str, ...]] = [(), ("add",), ("add none",)]
     if of.schema.versioned is False and not of.counter and not of.mapped:
         found.append(("add ttl",))

@@ -60,7 +60,7 @@ class Authority:
         self.file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def sign(self, name: str, *hosts: str, ends: datetime.timedelta = DAY, password: str | None = None) -> Signed:
-        """A key and its certificate.
+        """Returns a key and its certificate.
 
         Args:
             name: the name of the holder and of the files.
@@ -127,7 +127,7 @@ class Signed:
         )
 
     def keystore(self, password: str) -> Path:
-        """A PKCS #12 file for Java."""
+        """Returns a PKCS #12 file for Java."""
         file = self._directory / f"{self._name}.p12"
         encryption = serialization.BestAvailableEncryption(password.encode())
         file.write_bytes(

@@ -1,4 +1,4 @@
-"""A store that keeps its rows as objects of wide rows: each row key is cut after some bytes, and the rest is in the
+"""A store that keeps rows as objects of wide rows: each row key is cut after some bytes, and the rest is in the
 qualifiers.
 """
 
@@ -29,7 +29,7 @@ KIND = b"p"
 
 
 def end_of_text(kind: bytes) -> PrefixEnd:
-    """The end of the only column field of a model, which is terminated text."""
+    """Returns the end of the only column field of a model, which is terminated text."""
 
     def prefix_end(qualifier: bytes) -> int | None:
         if not qualifier.startswith(kind):
@@ -43,7 +43,7 @@ def end_of_text(kind: bytes) -> PrefixEnd:
 
 
 def wide_rows(table: str, family: bytes, columns: Sequence[bytes] = (), kind: bytes = KIND) -> WideRows:
-    """A model of a row part and a column part, both terminated text."""
+    """Returns the wide rows of a model with a row part and a column part, which are both terminated text."""
     return WideRows(table, family, ObjectKeyForm(kind=kind), end_of_text(kind), columns)
 
 
@@ -62,7 +62,7 @@ class Cut:
         return first + rest
 
     def bound(self, row: bytes) -> bytes:
-        """A lower bound of the object keys of this row and of all later rows."""
+        """Returns a lower bound for the object keys of this row and of all later rows."""
         if len(row) <= self.length:
             return escape(row)
         return terminated(row[: self.length]) + escape(row[self.length :])
@@ -74,7 +74,7 @@ class Cut:
 
 
 def _looks_at_keys(filter: Filter | None) -> bool:
-    """Whether a filter needs unchanged row keys, not object keys."""
+    """Returns whether a filter needs the unchanged row keys instead of object keys."""
     match filter:
         case RowContains():
             return True
@@ -85,13 +85,13 @@ def _looks_at_keys(filter: Filter | None) -> bool:
 
 
 class CutStore(WrappingStore):
-    """A store whose tables with one family are wide, except the tables of indexes and the registry. Its users do not
-    notice this.
+    """A store whose tables with one family are wide, except index tables and the registry. Its users do not notice
+    this.
 
     Args:
         store: the store with the tables.
         length: the number of bytes of a row key before the cut.
-        folds: which tables are cut.
+        folds: decides which tables are cut.
         columns: the columns that an object may have; a delete of a row does not hide late puts into other columns.
     """
 

@@ -1,6 +1,4 @@
-"""A TCP proxy in front of a Thrift gateway that finds the end of each request and reply, and breaks the connection at a
-chosen one.
-"""
+"""A TCP proxy in front of a Thrift gateway that breaks the connection at a chosen request or reply."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ class CuttingProxy(Proxy):
         super().__init__(url)
 
     def arm(self, fault: Fault, at: int, *, lasting: bool = False) -> None:
-        """Counts from 0, and causes the fault at request `at`; if `lasting`, also at all later requests."""
+        """Counts from 0, and causes the fault at request `at` and, if `lasting`, at all later requests."""
         with self._lock:
             self.count, self._fault, self._at, self._lasting, self.fired = 0, fault, at, lasting, False
             self._links_before = self.connections
@@ -58,7 +56,7 @@ class CuttingProxy(Proxy):
         return _CountingLink(self, client, gateway, self.connections)
 
     def _next(self, link: int) -> Fault | None:
-        """The fault of the next request, on a connection by its number."""
+        """Returns the fault of the next request on a connection, which is given by its number."""
         with self._lock:
             if link < self._links_before:
                 return None
@@ -140,7 +138,7 @@ def _messages(buffer: bytearray) -> Iterator[bytes]:
 
 
 def _skip(data: bytearray, at: int, kind: int) -> int:
-    """The end of the value that begins at `at`."""
+    """Returns the end of the value that begins at `at`."""
     if kind in _FIXED:
         return at + _FIXED[kind]
     if kind == _STRING:

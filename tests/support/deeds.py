@@ -1,4 +1,4 @@
-"""One call of a program for a row of a kind of model, and the contents that calls leave."""
+"""One call of a program for a row of a kind of model, and the contents after calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Deed:
 
     Attributes:
         make: makes the call, given the kind, the session, the key, and a number from which its values are derived;
-            returns the group that commits it, if the session does not.
+            returns the group that commits the call, if the session does not commit it.
         then: the contents after the call, given the kind, the contents before it and that number; or the error that it
             raises.
         fits: whether a kind supports the call.
@@ -67,27 +67,27 @@ class Program:
 
 
 def object_of(of: Kind, key: str, m: Any, o: Any, name: str = "k", **entries: int) -> Any:
-    """The object that a call puts."""
+    """Returns the object that a call puts."""
     return of.model(**names(of, key, name), m=m, o=o, **({"e": entries} if entries else {}))
 
 
 def added(of: Kind, state: State, m: Any, o: Any, name: str = "k", **entries: int) -> State:
-    """The contents after the put of an object: the counter, and entries that are not put, are unchanged."""
+    """Returns the contents after the put of an object: the counter, and entries that are not put, are unchanged."""
     held = state.get(name) or Row(m, o)
     return {**state, name: held._replace(m=m, o=o).merged(entries)}
 
 
 def updated(state: State, entries: Mapping[str, int | None] | None = None, name: str = "k", **changes: Any) -> Then:
-    """The contents after an update of these columns and entries."""
+    """Returns the contents after an update of these columns and entries."""
     held = state.get(name)
     return hb.RowNotFound if held is None else {**state, name: held._replace(**changes).merged(entries or {})}
 
 
 def without(state: State, name: str) -> State:
-    """The contents after a delete."""
+    """Returns the contents after a delete."""
     return {key: row for key, row in state.items() if key != name}
 
 
 def deleted(of: Kind, state: State, n: int) -> State:
-    """The contents after a delete of the object for which the calls are made."""
+    """Returns the contents after a delete of the object for which the calls are made."""
     return without(state, "k")

@@ -1,6 +1,6 @@
-"""A TCP proxy in front of a Thrift gateway that delivers everything later, as a network does.
+"""A TCP proxy in front of a Thrift gateway that delays all bytes, as a network does.
 
-`python -m tests.support.distant_proxy URL SECONDS` runs one until its input ends, and prints its URL.
+`python -m tests.support.distant_proxy URL SECONDS` runs a proxy until its input ends, and prints its URL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class DistantProxy(Proxy):
     """Forwards requests and replies after a delay. Several may be on their way at the same time.
 
     Args:
-        url: of the gateway.
+        url: the URL of the gateway.
         delay: how much later each byte arrives, in seconds; a round trip takes twice as long.
     """
 
@@ -76,7 +76,9 @@ class _DistantLink(Link):
 
 @contextmanager
 def distant(url: str, delay: float) -> Iterator[str]:
-    """The URL of a `DistantProxy` in a process of its own, whose threads do not compete with those of this one."""
+    """Runs a `DistantProxy` in a separate process, whose threads do not compete with the threads of this process.
+    Yields its URL.
+    """
     command = [sys.executable, "-m", "tests.support.distant_proxy", url, str(delay)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None, "it has a pipe"

@@ -1,4 +1,4 @@
-"""All the calls that programs and operators make on a store, one after the other, for stores with damaged contents."""
+"""Makes all calls of programs and operators on a store, one after the other, for stores with damaged contents."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NewItem:
 
 
 def fill(store: hb.Store) -> None:
-    """Tables with rows and indexes, one of which is half built, and a migration that has begun."""
+    """Fills a store with tables, rows, indexes, one of which is only partly built, and a migration that has begun."""
     hb.create_tables(store, Item, OldItem)
     hb.indexes.drop_index(store, Item, "by_other", times=TIMES)
     session = hb.Session(store, lease=TIMES.lease)
@@ -51,7 +51,7 @@ def fill(store: hb.Store) -> None:
 
 
 class _Killed(BaseException):
-    """The program has ended."""
+    """Raised when the program is killed."""
 
 
 def _killed(progress: hb.indexes.IndexProgress) -> None:
@@ -108,7 +108,7 @@ COMMANDS = (
 
 
 def unexpected(store: hb.Store) -> dict[str, Any]:
-    """The calls that raise an error that is not of this library. Other calls may succeed."""
+    """Returns the calls that raise an error that hbmodel does not define."""
     found: dict[str, Any] = {}
     for name, call in CALLS.items():
         try:
@@ -121,7 +121,7 @@ def unexpected(store: hb.Store) -> dict[str, Any]:
 
 
 def unexpected_commands(url: str) -> dict[str, Any]:
-    """The same for the commands in the shell."""
+    """Returns the commands of the command line that raise an error that hbmodel does not define."""
     found: dict[str, Any] = {}
     for command in COMMANDS:
         result = CliRunner().invoke(main, [*command, "--store", url])

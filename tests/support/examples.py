@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 
 SHARE = float(os.environ.get("HBMODEL_TEST_EXAMPLES", "0.35"))
-"""The share of the examples; `make test-fast` and `make test-all` set it."""
+"""The share of the examples that are run. `make test-fast` and `make test-all` set it."""
 
 
 def examples(count: int) -> int:
-    """The share of `count` examples that are run."""
+    """Returns how many of `count` examples are run."""
     return max(1, round(count * SHARE))
 
 
 def in_turn(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
-    """All pairs of the values of two parameters.
+    """Returns all pairs of the values of two parameters.
 
-    The default suite runs each value with one of the other parameter's, in turn, so that each value of both is there;
-    `make test-all` runs all pairs.
+    The default suite runs only some pairs, so that each value of both parameters occurs. `make test-all` runs all
+    pairs.
     """
     turns = range(max(len(first), len(second)))
     chosen = {(turn % len(first), turn % len(second)) for turn in turns}

@@ -1,7 +1,6 @@
-"""A program that accepts HBase's Java commands and imitates its processes, so that start and stop can be tested quickly
-and without Java.
+"""A program that accepts HBase's Java commands and imitates its processes, so that tests are quick and need no Java.
 
-The server logs that it is ready; a gateway listens and answers Thrift calls. The environment changes what they do:
+The server logs that it is ready. A gateway listens and answers Thrift calls. Environment variables change this:
 
     FAKE_SERVER, FAKE_THRIFT1, FAKE_THRIFT2: `die` (log an error and end), `mute` (never be ready), `stubborn` (ignore
         SIGTERM).
@@ -24,7 +23,7 @@ from hbmodel.localhbase.java import Java
 
 
 def install(monkeypatch: pytest.MonkeyPatch, directory: Path) -> Path:
-    """Make local HBases run this file in place of Java."""
+    """Makes local HBases run this file instead of Java."""
     java = directory / "java"
     java.write_text(
         f"#!{sys.executable} -IS\n"
@@ -63,7 +62,7 @@ def main() -> None:
 
 
 def answer(port: int) -> None:
-    """Answer every Thrift call with an empty list."""
+    """Answers every Thrift call with an empty list."""
     server = socket.create_server(("127.0.0.1", port))
     while True:
         connection, _ = server.accept()

@@ -1,6 +1,4 @@
-"""Stores that wrap a store: one records calls and can support less, one fails at a chosen call, and one has a wrong
-clock.
-"""
+"""Stores that wrap another store: one records calls, one fails at a chosen call, and one has a wrong clock."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ class Call:
 
 
 def failures_of(calls: Sequence[Call]) -> list[tuple[int, Mode]]:
-    """Every call with each part of it that may be carried out when it fails."""
+    """Returns every call with each part of the call that may be carried out when it fails."""
     return [(at, mode) for at, call in enumerate(calls) for mode in MODES if _applies(call, mode)]
 
 
@@ -68,13 +66,15 @@ def _applies(call: Call, mode: Mode) -> bool:
 
 
 def is_repetition(at: int, mode: Mode) -> bool:
-    """Whether a crash leaves the same contents as a crash at the previous call, because no other program is running."""
+    """Returns whether a crash leaves the same contents as a crash at the previous call, because no other program is
+    running.
+    """
     return mode == "before" and at > 0
 
 
 def _kept_later() -> bool:
-    """Whether this call keeps a line on the writers' roll. Such calls come at any time, even after the test that began
-    the line has ended.
+    """Returns whether this call keeps a line on the writers' roll. Such calls are made at any time, even after the test
+    that began the line has ended.
     """
     return threading.current_thread().name == KEEPER
 
@@ -107,11 +107,11 @@ class RecordingStore(ClosingStore):
 
     @property
     def shared_caches(self) -> None:
-        """None, so that each session can be a program of its own."""
+        """None, so that each session acts like a separate program."""
 
     @property
     def unobserved(self) -> Store:
-        """The store for threads of the library for which no test waits."""
+        """The store for hbmodel's threads, for which no test waits."""
         return self.inner
 
     @property
@@ -242,18 +242,18 @@ class RecordingStore(ClosingStore):
 
 
 class Crash(BaseException):
-    """The process has crashed, so nothing may catch this."""
+    """Raised to simulate a crash of the process, so nothing may catch it."""
 
 
 class FaultyStore(RecordingStore):
-    """Fails at one call: before it, after it was carried out, or after half of its batch was carried out.
+    """A store that fails at one call: before it, after it was carried out, or after half of its batch was carried out.
 
     Args:
         store: the wrapped store.
-        at: the number of the call, from 0; with None, no call fails.
-        mode: the part of that call that is carried out.
-        crash: whether to raise `Crash`; otherwise an error that a store may raise.
-        times: the number of calls from `at` on that fail.
+        at: the number of the failing call, from 0; with None, no call fails.
+        mode: the part of the failing call that is carried out.
+        crash: whether to raise `Crash`; if not, an error is raised that a store may raise.
+        times: the number of calls that fail, from `at` on.
         limited: as for `RecordingStore`.
     """
 
@@ -306,12 +306,12 @@ class ShiftedRow:
 
 
 TIMES = (CLOCK_ROW, b"\x02")
-"""The clock cell, and the lines of the writers' roll."""
+"""The beginnings of the row keys of the clock cell and of the lines of the writers' roll."""
 
 
 class ShiftedStore(RecordingStore):
-    """A store whose server seems to be `ahead` ms ahead of this machine for programs that read the timestamp of their
-    own cell in the registry.
+    """A store whose server seems to be `ahead` ms ahead of this machine, for programs that read the timestamp of a cell
+    that they have put into the registry.
     """
 
     def __init__(self, store: Store, ahead: int) -> None:

@@ -1,4 +1,4 @@
-"""A store that sends a read directly behind a conditional change, and records both as one call."""
+"""A store that sends a read directly after a conditional change, and records both as one call."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Front(ABC):
         """Breaks all connections."""
         for client in self._open:
             with suppress(OSError):
-                socket.socket.shutdown(client, socket.SHUT_RDWR)  # also of TLS, without a close message
+                socket.socket.shutdown(client, socket.SHUT_RDWR)  # this works for TLS too, without a close message
 
     def close(self) -> None:
         self.cut()
@@ -65,11 +65,11 @@ class Front(ABC):
 
 
 class TlsFront(Front):
-    """A TLS endpoint: forwards the decrypted bytes to a gateway.
+    """A TLS endpoint that forwards the decrypted bytes to a gateway.
 
     Args:
         holder: the holder of the certificate that is sent.
-        target: the port of the gateway; with None, nothing is served after the handshake.
+        target: the port of the gateway; with None, nothing is sent after the handshake.
         clients: the authority of the required client certificates, or None.
         version: the only accepted version of TLS, or None for any.
     """
@@ -110,7 +110,7 @@ class TlsFront(Front):
 
 
 class HttpFront(Front):
-    """An HTTP server with given answers; it uses TLS if it has a certificate.
+    """An HTTP server with given answers, which uses TLS if it has a certificate.
 
     Args:
         answer: makes the bytes of the answer from the head of a request and the beginning of its body.

@@ -29,27 +29,27 @@ class GatewayProcess:
     process: Process
 
     def freeze(self) -> None:
-        """From now on the gateway does not answer, but its connections stay open."""
+        """Stops the gateway from answering, while its connections stay open."""
         os.kill(self.process.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """The gateway continues."""
+        """Lets the gateway continue."""
         os.kill(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """Kills the gateway, which cannot close its connections."""
+        """Kills the gateway, so that it cannot close its connections."""
         end([self.process], grace=0)
 
 
 Kind = tuple[str, Mapping[str, str]]
-"""A gateway to start: `thrift1` or `thrift2`, and its properties."""
+"""The kind of a gateway to start: `thrift1` or `thrift2`, and its properties."""
 
 
 @contextmanager
 def more_gateways(
     hbase: LocalHBase, directory: Path, kinds: Mapping[str, Kind], *, timeout: float = 120
 ) -> Iterator[dict[str, GatewayProcess]]:
-    """Starts gateways of an HBase in parallel; yields them by the given names.
+    """Starts gateways of an HBase in parallel, and yields them by the given names.
 
     Args:
         hbase: the running HBase.

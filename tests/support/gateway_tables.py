@@ -16,11 +16,11 @@ from tests.support.beds import drop_left
 
 
 def gateway_store(url: str, **arguments: Any) -> GatewayStore:
-    """The store of a gateway's URL.
+    """Returns the store of a gateway's URL.
 
     Args:
         url: the URL.
-        **arguments: arguments that a URL cannot give: `sizes`, `sleep`.
+        **arguments: arguments that a URL cannot specify: `sizes`, `sleep`.
     """
     kind: type[GatewayStore] = Thrift2Store if url.startswith(Thrift2Store.SCHEME) else Thrift1Store
     return kind.from_url(url, **arguments)
@@ -33,7 +33,9 @@ def short_sleep(seconds: float) -> None:
 
 @contextmanager
 def store_with_table(url: str, table: str, *families: Family) -> Iterator[Any]:
-    """A store with a new table. Tables that an earlier run left, whose names begin with this name, are dropped."""
+    """Opens a store with a new table. Tables from earlier runs, whose names begin with the name of the table, are
+    dropped.
+    """
     with connect(url) as store:
         for left in store.tables():
             if left.startswith(table):
@@ -44,5 +46,5 @@ def store_with_table(url: str, table: str, *families: Family) -> Iterator[Any]:
 
 
 def values(row: Row | None) -> dict[bytes, bytes]:
-    """The cells of a row without their times; empty for an absent row."""
+    """Returns the values of the cells of a row, or an empty dictionary for an absent row."""
     return {} if row is None else {column: cell.value for column, cell in row.columns.items()}

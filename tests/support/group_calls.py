@@ -1,5 +1,5 @@
-"""Calls that read two objects of a wide row in a group and change both, and calls for the second object, with the
-contents that they leave.
+"""Calls that change two objects of a wide row in a group, and calls for the second object, with the contents after
+them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from tests.support.called_kinds import Kind, Row, State, names
 from tests.support.deeds import Deed, Then, added, object_of, updated, without
 
 AMOUNT = 10**9
-"""The amount that a group moves. It is larger than all numbers in the calls, so no value equals one that another object
-gives up.
+"""The amount that a group moves. It is larger than all numbers in the calls, so no value equals a value that another
+object gives up.
 """
 
 
@@ -22,11 +22,15 @@ def _grouped(of: Kind) -> bool:
 
 
 Change = Callable[[Kind, hb.types.RowGroup, str, int, Any, Any], None]
-"""Changes two objects through a group, given the key, the number of the run, and the objects or None."""
+"""A function that changes two objects through a group. Its arguments include the key, the number of the run, and the
+objects or None.
+"""
 
 
 def _within(change: Change) -> Callable[[Kind, hb.Session, str, int], hb.types.RowGroup]:
-    """A group that reads both objects; the program commits it."""
+    """Returns a function that makes a group which reads both objects and changes them. The program commits the
+    group.
+    """
 
     def make(of: Kind, session: hb.Session, key: str, n: int) -> hb.types.RowGroup:
         group = session.group(of.model, r="r" + key)
@@ -37,7 +41,7 @@ def _within(change: Change) -> Callable[[Kind, hb.Session, str, int], hb.types.R
 
 
 def _again(change: Change) -> Callable[[Kind, hb.Session, str, int], None]:
-    """A group that is repeated after a conflict."""
+    """Returns a function that runs a group, and repeats it after a conflict."""
 
     def make(of: Kind, session: hb.Session, key: str, n: int) -> None:
         def once(group: hb.types.RowGroup) -> None:

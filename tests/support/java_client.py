@@ -1,4 +1,4 @@
-"""HBase's own Java client in a separate process, which stands for programs that do not use hbmodel.
+"""HBase's Java client in a separate process, which represents programs that do not use hbmodel.
 
 Run with the path of a configuration directory, it reads commands from its input, one line of JSON each, and answers
 each with a line of JSON when it is done:
@@ -44,14 +44,14 @@ PATIENT = (
     "hbase.client.meta.read.rpc.timeout",
     "zookeeper.registry.async.get.timeout",
 )
-"""The client's timeouts, in ms."""
+"""The timeouts of the client, in ms."""
 
 Cell = tuple[bytes, bytes, int, bytes]
-"""Row, `family:qualifier`, timestamp, value."""
+"""A cell: row, `family:qualifier`, timestamp and value."""
 
 
 class JavaClient:
-    """Sends commands to the program.
+    """Sends commands to the program with the Java client.
 
     Args:
         process: the process of the program.
@@ -61,7 +61,7 @@ class JavaClient:
         self._process = process
 
     def ask(self, do: str, table: str, **more: Any) -> Any:
-        """The answer to one command."""
+        """Returns the answer to one command."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"do": do, "table": table, **more}) + "\n")
@@ -82,7 +82,7 @@ class JavaClient:
         self.ask("put", table, family=family, row=row, columns=columns, timestamp=timestamp)
 
     def cells(self, table: str) -> Sequence[Cell]:
-        """Every cell of a table."""
+        """Returns every cell of a table."""
         return [
             (*map(bytes.fromhex, (row, column)), at, bytes.fromhex(value))
             for row, column, at, value in self.ask("cells", table)
@@ -91,7 +91,7 @@ class JavaClient:
 
 @contextmanager
 def java_client(hbase: Path) -> Iterator[JavaClient]:
-    """A Java client of a local HBase, given its directory."""
+    """Runs a Java client of a local HBase, which is given by its directory."""
     with tempfile.TemporaryFile() as log:
         command = [sys.executable, "-m", "tests.support.java_client", str(hbase / "conf" / "gateways")]
         with subprocess.Popen(
@@ -100,7 +100,7 @@ def java_client(hbase: Path) -> Iterator[JavaClient]:
             try:
                 yield JavaClient(process)
             finally:
-                if process.poll() is not None:  # it has ended by itself: its last output is the reason
+                if process.poll() is not None:  # the process has ended by itself, and its last output is the reason
                     log.seek(0)
                     sys.stderr.write(log.read().decode(errors="replace"))
                 process.kill()
@@ -172,7 +172,7 @@ def main(configuration: str) -> None:
 
     def compact(admin: Any, name: Any) -> None:
         admin.majorCompact(name)
-        time.sleep(1)  # it has begun by then
+        time.sleep(1)  # the operation has begun by then
         while str(admin.getCompactionState(name)) != "NONE":
             time.sleep(0.1)
 

@@ -1,4 +1,4 @@
-"""A clock for the leases of sessions that tests control."""
+"""A clock that tests control, for the leases of sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hbmodel.tables.roll.binding_cache import BindingCache
 
 
 class LeaseClock:
-    """A clock that does not move by itself; the clocks for timestamps of rows continue independently."""
+    """A clock that does not move by itself. The clocks for timestamps of rows continue independently."""
 
     def __init__(self) -> None:
         self._now = 1_000_000
@@ -20,9 +20,9 @@ class LeaseClock:
         self._now += round(1000 * seconds)
 
     def cache(self, lease: float = LEASE) -> BindingCache:
-        """Metadata that sessions trust for a number of seconds by this clock."""
+        """Returns a cache of metadata that sessions trust for a number of seconds by this clock."""
         return BindingCache(lease, running=lambda: self._now)
 
     def session(self, store: hb.Store, *, lease: float = LEASE, **options: Any) -> hb.Session:
-        """A session that trusts its metadata for a number of seconds by this clock."""
+        """Returns a session that trusts its metadata for a number of seconds by this clock."""
         return hb.Session(store, cache=self.cache(lease), **options)

@@ -1,5 +1,5 @@
-"""The tests that `make test` leaves out and `make test-all` runs: tests whose results follow from other tests of the
-default suite, or from an earlier run.
+"""Marks the tests that only `make test-all` runs: their results follow from other tests of the default suite, or from
+an earlier run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 PROVEN = frozenset({"embedded", "thrift1", "thrift2"})
-"""Stores that the conformance suite compares with the one in memory."""
+"""The kinds of stores that the conformance suite compares with the store in memory."""
 
 OF_STORES = frozenset({"conformance", "store"})
 """Folders whose tests specify the behaviour of each kind of store."""
@@ -23,9 +23,9 @@ SAMPLES = frozenset({"test_protocol_unique_build.py", "test_search.py", "test_sw
 def mark_left_out(items: Sequence[pytest.Item], is_checked: Callable[[], bool]) -> None:
     """Marks tests as `repeated` or `checked`.
 
-    If a test runs on several stores, it is `repeated` on the stores that, according to the conformance suite, give the
-    same answers as another store, unless it has the marker `every_store`. Samples of the model checker are `checked` if
-    they have passed with the current code.
+    A test that runs on several stores is `repeated` on each store that gives the same answers as another store
+    according to the conformance suite. A test with the marker `every_store` is never `repeated`. Samples of the model
+    checker are `checked` if they have passed with the current code.
     """
     for item in repeated(items):
         item.add_marker(pytest.mark.repeated)
@@ -36,7 +36,7 @@ def mark_left_out(items: Sequence[pytest.Item], is_checked: Callable[[], bool]) 
 
 
 def repeated(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The tests on stores that give the same answers as another store on which the same function runs."""
+    """Returns the tests on stores that give the same answers as another store on which the same function runs."""
     kinds: dict[object, set[str]] = defaultdict(set)
     on = {item: kind for item in items if (kind := _kind(item)) is not None}
     for item, kind in on.items():
@@ -52,7 +52,7 @@ def repeated(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 
 def _kind(item: pytest.Item) -> str | None:
-    """The kind of store of a test with a bed."""
+    """Returns the kind of store of a test with a bed."""
     params: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
     return params.get("bed", params.get("atomic_bed"))
 

@@ -1,6 +1,7 @@
-"""Discards, at the end of a test, the sessions that it leaves with uncommitted writes.
+"""Discards sessions with uncommitted writes at the end of the test that leaves them.
 
-When such a session is garbage-collected, it logs a warning. This may happen during another test, which checks the log.
+When a session with uncommitted writes is garbage-collected, it logs a warning. This may happen during another test,
+which checks the log.
 """
 
 from __future__ import annotations
@@ -30,6 +31,6 @@ def watch_sessions() -> None:
 def discard_left() -> None:
     """Discards the uncommitted writes of the sessions that still exist."""
     for session in list(_made):
-        with suppress(hb.SessionError):  # a thread that the test has left still uses it
+        with suppress(hb.SessionError):  # a thread that the test has left still uses the session
             session.discard()
     _made.clear()

@@ -1,4 +1,4 @@
-"""Calls that write the entries of a map column, with the contents that they leave."""
+"""Calls that write the entries of a map column, with the contents after them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _mapped(of: Kind) -> bool:
 
 
 def _subject(of: Kind, session: hb.Session, key: str) -> Any:
-    """The object whose key the calls use, and whose version they check if it has one."""
+    """Returns the object that the calls are about, with its key and, if it has one, the version that they check."""
     if not of.schema.versioned:
         return object_of(of, key, of.value(0), None)
     held = session.get(of.model, **names(of, key))

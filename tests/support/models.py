@@ -12,13 +12,13 @@ DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def day(number: int) -> datetime:
-    """A time some days after the first of March."""
+    """Returns a time some days after the first of March."""
     return DAY + timedelta(days=number)
 
 
 @hb.model(table="orders", family="d", salt=hb.HashSalt(4, by=("customer",)))
 class Order:
-    """Salted by part of the key, newest first, with one salted and one covering index."""
+    """A model with a salt by a part of the key, newest first, with one salted and one covering index."""
 
     customer: hb.Key[int] = hb.key(hb.codecs.UInt16)
     at: hb.Key[datetime] = hb.key(desc=True)
@@ -35,14 +35,16 @@ class Order:
 def order(
     number: int, state: str = "new", *, customer: int = 1, amount: int | None = None, note: str | None = None
 ) -> Order:
-    """An order; its number also determines its day."""
+    """Returns an order. Its number also determines its day."""
     price = None if amount is None else Decimal(amount)
     return Order(customer=customer, at=day(number), number=number, state=state, amount=price, note=note)
 
 
 @hb.model(table="samples", family="d")
 class Sample:
-    """Frozen, without indexes: no system cells, the server's time, and the last text field of the key in raw form."""
+    """A frozen model without indexes: no system cells, the server's time, and the last text field of the key in raw
+    form.
+    """
 
     station: hb.Key[str] = hb.key()
     label: hb.Key[str] = hb.key()
@@ -53,7 +55,7 @@ class Sample:
 
 @hb.model(table="flagged", family="d", exists=hb.flag("e"))
 class Flagged:
-    """Every column may be empty or absent, so a flag says that a row exists."""
+    """A model whose columns may all be empty or absent, so that a flag shows that a row exists."""
 
     name: hb.Key[str] = hb.key()
     text: hb.Column[str] = hb.column("t", default="")
@@ -62,7 +64,7 @@ class Flagged:
 
 @hb.model(table="hits", family="d", salt=hb.RandomSalt(3), immutable=True)
 class Hit:
-    """Immutable under a random salt, indexed."""
+    """An immutable, indexed model with a random salt."""
 
     at: hb.Key[datetime] = hb.key()
     serial: hb.Key[int] = hb.key(hb.UInt32)
@@ -74,7 +76,7 @@ class Hit:
 
 @hb.model(table="logged", family="d", salt=hb.RandomSalt(3), immutable=True)
 class Logged:
-    """Immutable under a random salt, without indexes."""
+    """An immutable model with a random salt and without indexes."""
 
     serial: hb.Key[int] = hb.key(hb.UInt32)
     page: hb.Column[str] = hb.column("p")
@@ -82,7 +84,7 @@ class Logged:
 
 @hb.model(table="facts", family="d", immutable=True)
 class Fact:
-    """Immutable and indexed: its adds read nothing."""
+    """An immutable, indexed model, whose adds read nothing."""
 
     number: hb.Key[int] = hb.key(hb.Int32)
     topic: hb.Column[str] = hb.column("t")
@@ -93,7 +95,9 @@ class Fact:
 
 @hb.model(table="people", family="p")
 class Person:
-    """Two families, one only for a counter and a long text; the index has two fields that change independently."""
+    """A model with two families, one only for a counter and a long text. Its index has two fields that change
+    independently.
+    """
 
     name: hb.Key[str] = hb.key()
     city: hb.Column[str | None] = hb.column("c", default=None)
@@ -106,7 +110,7 @@ class Person:
 
 @hb.model(table="legacy", family="f", external=True, exists="title", salt=hb.salts.TextSalt(("a-", "b-", "c-")))
 class Legacy:
-    """A table that other programs write: salted by text, absent columns instead of empty cells."""
+    """A model for a table that other programs write, with a salt by text, and absent columns instead of empty cells."""
 
     code: hb.Key[str] = hb.key(hb.Text(4))
     when: hb.Key[int] = hb.key(hb.codecs.JavaLong)
@@ -116,7 +120,7 @@ class Legacy:
 
 @hb.model(table="visits", family="d")
 class Visit:
-    """Indexed, with a column outside the index."""
+    """An indexed model with a column outside the index."""
 
     name: hb.Key[str] = hb.key()
     page: hb.Column[str] = hb.column("p")
@@ -128,7 +132,7 @@ class Visit:
 
 @hb.model(table="tokens", family="d", exists=hb.flag("k"))
 class Token:
-    """Without an index, with a flag."""
+    """A model without an index and with a flag."""
 
     name: hb.Key[str] = hb.key()
     page: hb.Column[str] = hb.column("p")
@@ -144,12 +148,13 @@ def declare_thing(
     immutable: bool = False,
     nullable: bool = True,
 ) -> Any:
-    """A model for random operations: text that needs escaping, None and descending fields in keys and indexes.
+    """Returns a model for random operations. Its keys and indexes have text that needs escaping, None, and descending
+    fields.
 
     Args:
-        table: the name of its table.
-        salt: of the primary table.
-        index_salt: of one of the index tables.
+        table: the name of the model's table.
+        salt: the salt of the primary table.
+        index_salt: the salt of one of the index tables.
         immutable: whether rows never change.
         nullable: whether the first key field may be None.
     """

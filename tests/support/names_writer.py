@@ -1,7 +1,7 @@
-"""A program that assigns ids to names and takes ids from a sequence until it is killed: `python -m
-tests.support.names_writer URL SEED`.
+"""A program that assigns ids to names and takes ids from a sequence until it is killed.
 
-It prints every id before it continues: `name id` of a name, `- id` of the sequence.
+Run it with `python -m tests.support.names_writer URL SEED`. It prints every id before it continues: `name id` for a
+name, and `- id` for an id of the sequence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main() -> None:
     with hb.connect(url) as store:
         numbers = NUMBERS.on(store)
         while True:
-            names = hb.ids.Names(store)  # which has no id in memory
+            names = hb.ids.Names(store)  # a new cache, which has no ids in memory
             for _ in range(20):
                 name = f"word{draw.randrange(COUNT)}"
                 print(name, names.claim(WORDS, name), flush=True)

@@ -1,4 +1,4 @@
-"""Assigns ids as OpenTSDB does: the calls of `UniqueId.UniqueIdAllocator`, in their order."""
+"""Assigns ids as OpenTSDB does, with the calls of `UniqueId.UniqueIdAllocator` in their order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hbmodel.protocol.operations import CheckAndPut, GetRows, Increment, Operati
 from hbmodel.store import Family, Put, Store
 
 FAMILIES = (Family(b"id"), Family(b"name"))
-"""The column families of its table of ids."""
+"""The column families of OpenTSDB's table of ids."""
 
 
 class Collided(Exception):
-    """The id from the counter already has a name: `WTF! Failed to CAS reverse mapping`. OpenTSDB tries again, three
-    times.
+    """Raised if the id from the counter already has a name: `WTF! Failed to CAS reverse mapping`. OpenTSDB tries three
+    more times.
     """
 
 
@@ -37,7 +37,7 @@ def assigned(table: str, kind: str, name: str, width: int = 3) -> Generator[Oper
 
 
 def run(store: Store, steps: Generator[Operation, Any, bytes], calls: int | None = None) -> bytes | None:
-    """Runs these calls. After the given number of calls, the program ends and returns None."""
+    """Runs the calls of `assigned`. After the given number of calls, stops and returns None."""
     answer: Any = None
     try:
         while calls is None or calls:

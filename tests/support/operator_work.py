@@ -1,8 +1,7 @@
-"""Calls of two programs for one row, while an operator works on an index of its table or moves its objects to another
-table.
+"""Runs calls of two programs for one row, while an operator works on an index of the table or moves its objects.
 
-There is a single clock, which moves with the requests and the pauses of the programs. So a program may pause for any
-time between two of its requests, while the operator waits until leases end.
+There is only one clock, which moves with the requests and the pauses of the programs. So a program may pause for any
+time between two requests, while the operator waits until leases end.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ CLOCKED = (
     "hbmodel.tables.indexes.index_sweeps", "hbmodel.tables.indexes.claimed_ranges",
     "hbmodel.tables.migration.phase_waits", "hbmodel.session.commit.conflicts",
 )  # fmt: skip
-"""The modules that read a clock, or wait."""
+"""The modules that read a clock or wait."""
 
 
 class PausedStore(SteppedStore):
-    """Lets programs pause after each of their requests; the server's clock is the only clock.
+    """A store that lets programs pause after each request. The server's clock is the only clock.
 
     A program measures its lease from before a request. So a pause after a request is a pause of the program, not of a
     request in progress.
@@ -43,12 +42,13 @@ class PausedStore(SteppedStore):
     def _do(self, call: Call, apply: Any) -> Any:
         answer = self._at_once(call, apply)
         if call.writes:
-            self.now += 1  # the store's own pause
+            self.now += 1  # the pause of the store itself
         if self.turns is not None and TRANSACTION.get() is None:  # no other program can write before a transaction ends
             self.turns.wait()
         return answer
 
-    # --- what the modules that wait know as `time` --------------------------------------------------------------------
+    # --- the replacement of `time` in the modules that wait
+    # -------------------------------------------------------------
 
     def time_ns(self) -> int:
         return self.now * 1_000_000
@@ -63,7 +63,7 @@ class PausedStore(SteppedStore):
         return self.now / 1000
 
     def sleep(self, seconds: float) -> None:
-        """A pause of a program."""
+        """Pauses a program."""
         self.now += max(1, round(seconds * 1000))
         if self.turns is not None:
             self.turns.wait()
@@ -74,7 +74,7 @@ class Work:
     """The work of an operator.
 
     Attributes:
-        name: of it.
+        name: the name of the work.
         kind: the kind of model that programs declare.
         before: the kind that was declared when the table was created.
         run: does the work.
@@ -141,11 +141,11 @@ MOVED: Mapping[str, Mapping[str, Any]] = {
     "covering": {"index": "covering", "null": None, "version": True},
     "families": {"index": "m", "null": None, "version": True, "family": "x"},
 }
-"""The models whose objects move to another table while programs run: the versioned models."""
+"""The models whose objects move to another table while programs run, which are the versioned models."""
 
 
 def works() -> Mapping[str, Work]:
-    """All work, for every kind of model."""
+    """Returns all work, for every kind of model."""
     found: dict[str, Work] = {}
     for name, options in OPTIONS.items():
         of, bare = kind(f"beside_{name}", **options), kind(f"beside_{name}", **{**options, "index": ""})
@@ -176,7 +176,9 @@ class Place:
 
     @classmethod
     def of(cls, work: Work, *, distinct: bool, limited: bool = False, gated: bool = False) -> Place:
-        """A new store. A limited store changes no row atomically, and on a gated store no change waits for writers."""
+        """Returns a new store. A limited store cannot change rows atomically. On a gated store, no change waits for
+        writers.
+        """
         store = PausedStore(distinct=distinct, limited=limited, gated=gated)
         hb.create_tables(store, work.before.model, create_external=True)
         return cls(work, store)
@@ -242,7 +244,7 @@ class Place:
         return result
 
     def clocks(self) -> ExitStack:
-        """All programs have the clock of the store."""
+        """Gives all programs the clock of the store, until the returned stack is closed."""
         stack = ExitStack()
         for module in CLOCKED:
             stack.enter_context(patch(f"{module}.time", self.store))

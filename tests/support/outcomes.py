@@ -1,4 +1,4 @@
-"""The outcome of each test of a pytest run: a plugin that records the outcomes in a file, and a reader of that file.
+"""A pytest plugin that records the outcome of each test in a file, and a reader of that file.
 
 Load the plugin with the options of `recorded_in`. Workers of pytest-xdist do not need them.
 """
@@ -15,7 +15,9 @@ import pytest
 from attrs import asdict, frozen
 
 ORDER = ("passed", "skipped", "failed")
-"""Of the outcomes of a test's setup, call and teardown, the last one counts."""
+"""The possible outcomes. If the setup, the call and the teardown of a test have different outcomes, the last one in
+this order counts.
+"""
 
 
 @frozen
@@ -23,9 +25,9 @@ class Outcomes:
     """The record of a finished run.
 
     Attributes:
-        exit_status: pytest's own.
+        exit_status: the exit status of pytest.
         collected: the number of collected tests.
-        tests: one of `ORDER` for each test that ran, by node id.
+        tests: the outcome of each test that ran, one of `ORDER`, by node id.
         uncollected: the node ids that could not be collected.
     """
 
@@ -36,18 +38,18 @@ class Outcomes:
 
     @property
     def failed(self) -> list[str]:
-        """Node ids, in the order in which they ran."""
+        """The node ids of the failed tests, in the order in which they ran."""
         return [node_id for node_id, outcome in self.tests.items() if outcome == "failed"]
 
     @property
     def is_whole(self) -> bool:
-        """Whether every test ran, and only tests failed."""
+        """Whether every test ran, and nothing but tests failed."""
         expected = pytest.ExitCode.TESTS_FAILED if self.failed else pytest.ExitCode.OK
         return self.exit_status == expected and not self.uncollected and len(self.tests) == self.collected
 
 
 def recorded_in(record: Path) -> list[str]:
-    """The options of pytest that write a record."""
+    """Returns the options of pytest that write a record."""
     return ["-p", __name__, f"--outcomes={record}"]
 
 
@@ -91,6 +93,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    # a worker's reports come to the process that started it
+    # the reports of a worker are sent to the process that started it
     if config.option.outcomes and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Recorder(Path(config.option.outcomes).absolute()))

@@ -1,4 +1,6 @@
-"""A Thrift gateway in this process. Python functions answer its calls, so a test determines HBase's answers."""
+"""A Thrift gateway in this process whose calls are answered by Python functions, so that a test determines HBase's
+answers.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from thriftpy2.transport import TBufferedTransport, TSocket, TTransportException
 
 @contextmanager
 def own_gateway(service: Any, **answers: Callable[..., Any]) -> Iterator[int]:
-    """The port of a gateway on this machine.
+    """Runs a gateway on this machine, and yields its port.
 
     Args:
         service: the Thrift service, as thriftpy2 generated it.
@@ -54,7 +56,9 @@ def _serve(connection: socket.socket, service: Any, answers: dict[str, Callable[
 
 
 class _Processor(TProcessor):
-    """Answers exceptions that a call does not declare with an internal error, and keeps the connection."""
+    """A processor that answers with an internal error if a call raises an exception that it does not declare, and keeps
+    the connection.
+    """
 
     def process(self, iprot: Any, oprot: Any) -> None:
         api, number, result, call = self.process_in(iprot)

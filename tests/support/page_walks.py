@@ -1,4 +1,4 @@
-"""Walks over the pages of a query or a slice, forwards and backwards at random, and compares them with a list of its
+"""Walks over the pages of a query or a slice, forwards and backwards at random, and compares them with a list of
 items.
 """
 
@@ -18,13 +18,15 @@ MANY = 100
 """A page size larger than the number of rows in any test of walks."""
 
 sizes = st.one_of(*[st.integers(1, 5)] * 3, st.integers(MANY, MANY + 5))
-"""Sizes of pages: most are small, so that walks have several pages, and some are above the number of rows."""
+"""The sizes of pages. Most are small, so that walks have several pages, and some are larger than the number of rows."""
 
 steps = st.lists(st.tuples(st.booleans(), sizes), min_size=1, max_size=8)
 
 
 def neighbour(asked: Any, page: hb.Page[Any] | None, step: Step) -> hb.Page[Any] | None:
-    """The next or previous page; the first page for None. Returns None if there is no page on that side."""
+    """Returns the next or the previous page, or the first page if `page` is None. Returns None if there is no page on
+    that side.
+    """
     backwards, size = step
     found: hb.Page[Any]
     if page is None:

@@ -1,4 +1,4 @@
-"""The work of another process on a partition of a query."""
+"""Reads a partition of a query in another process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import hbmodel as hb
 
 
 def read_part(url: str, part: hb.types.QueryPartition[Any]) -> tuple[int, list[Any], int]:
-    """The id of the process, the items of a partition, and their count."""
+    """Returns the id of the process, the items of a partition, and their count."""
     with hb.connect(url) as store:
         query = hb.Session(store).read_partition(part)
         return os.getpid(), query.all(), query.count()

@@ -1,4 +1,4 @@
-"""Programs that pause between two calls to the store while something else happens, once after each call."""
+"""Runs programs that pause after one of their calls to the store, while something else happens."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import hbmodel as hb
 from tests.support.lease_clock import LeaseClock
 
 OPTIONS: dict[str, Any] = {"lease": 60, "longest_call": 0.001, "clock_bound": 0.5, "grace": 30}
-"""The times of a session. Its lease ends only in a pause, because the clock of leases does not move otherwise."""
+"""The times of a session. Its lease ends only in a pause, because the clock of leases moves only then."""
 
 TIMES = hb.indexes.IndexTimes(**{**OPTIONS, "lease": 0.001})
-"""The times of a build or a drop: the lease of the session has ended by then, so the work need not wait for the
-session.
+"""The times of a build or a drop, which runs when the lease of the session has already ended, so that it need not wait
+for the session.
 """
 
 
 class Pause:
-    """Runs a function after one call of a session.
+    """An `on_call` function that runs another function after one call of a session.
 
     Args:
-        at: the number of that call, counted from 1.
+        at: the number of the call, counted from 1.
         then: the function.
 
     Attributes:
@@ -39,7 +39,7 @@ class Pause:
 
     @property
     def over(self) -> bool:
-        """Whether the program ended before that call."""
+        """Whether the program ended before the call with the number `at`."""
         return self.calls < self.at
 
 

@@ -36,7 +36,7 @@ SERVER = (
 
 
 def downloaded(jars: Sequence[tuple[str, str, str]], cache: Path) -> list[Path]:
-    """The files of jars.
+    """Returns the files of jars.
 
     Args:
         jars: group, artifact and version of each.

@@ -1,5 +1,5 @@
-"""Rows as Apache Phoenix writes them: its own client compiles `UPSERT`s without a server, and returns the cells that
-they put.
+"""Returns rows as Apache Phoenix writes them: its client compiles `UPSERT`s without a server, and returns their
+cells.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ print(json.dumps(rows))
 def rows_of_upserts(
     tables: Sequence[str], upserts: Sequence[str], cache: Path
 ) -> Sequence[tuple[bytes, Mapping[bytes, bytes]]]:
-    """The row key and the cells of each `UPSERT`, in their order.
+    """Returns the row key and the cells of each `UPSERT`, in their order.
 
     Args:
         tables: the statements that create the tables.

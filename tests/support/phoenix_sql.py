@@ -1,8 +1,8 @@
-"""Apache Phoenix's SQL: an HBase whose servers have its classes, and its JDBC driver in a separate process.
+"""Runs the SQL of Apache Phoenix, on an HBase with Phoenix's classes and with its JDBC driver in a separate process.
 
 Run with the port of ZooKeeper, a configuration directory and a directory of jars, this module reads requests from its
-input, a line of JSON each: a statement, and a list of rows of values to bind. It executes the statement for each row,
-commits, and answers with the rows of the last result.
+input, one line of JSON each. A request is a statement, and a list of rows of values to bind. It executes the statement
+for each row, commits, and answers with the rows of the last result.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ PROPERTIES = {
 
 @frozen
 class Moment:
-    """A time that is bound as `DATE` or `TIME`, because Phoenix does not compare these with a `TIMESTAMP`.
+    """A time that is bound as `DATE` or `TIME`, because Phoenix does not compare values of these types with a
+    `TIMESTAMP`.
 
     Attributes:
         kind: `Date` or `Time`.
@@ -52,7 +53,7 @@ class Moment:
 
 
 class RefusedStatement(Exception):
-    """Phoenix refused a statement."""
+    """Raised if Phoenix refuses a statement."""
 
 
 class PhoenixSql:
@@ -68,14 +69,14 @@ class PhoenixSql:
         self._process = process
 
     def __call__(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows that one statement answers; none if it is no query."""
+        """Executes one statement. Returns its rows, or no rows if it is no query."""
         return self.for_each(statement, [values])
 
     def for_each(self, statement: str, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-        """Executes a statement with the values of each row.
+        """Executes a statement with the values of each row, and returns the rows of the last result.
 
         Raises:
-            RefusedStatement: Phoenix refused it.
+            RefusedStatement: Phoenix refused the statement.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -118,11 +119,11 @@ def hbase_with_phoenix(directory: Path) -> Iterator[tuple[LocalHBase, PhoenixSql
     """Starts an HBase with the classes of Phoenix, and a client of its SQL.
 
     Args:
-        directory: an empty one, for the jars and for HBase.
+        directory: an empty directory, for the jars and for HBase.
     """
     library = directory / "distribution" / "lib"
     library.mkdir(parents=True)
-    # As Phoenix's manual says: its jars are beside those of HBase.
+    # As Phoenix's manual says, its jars are put beside those of HBase.
     for jar in [*downloaded(SERVER, directory / "jars"), *map(Path, _jars_of_hbase())]:
         if not (library / jar.name).exists():
             (library / jar.name).symlink_to(jar)
@@ -140,7 +141,7 @@ def hbase_with_phoenix(directory: Path) -> Iterator[tuple[LocalHBase, PhoenixSql
                 try:
                     yield hbase, PhoenixSql(process)
                 finally:
-                    if process.poll() is not None:  # it has ended by itself: its last output is the reason
+                    if process.poll() is not None:  # the process has ended by itself, and its last output is the reason
                         log.seek(0)
                         sys.stderr.write(log.read().decode(errors="replace"))
                     process.kill()

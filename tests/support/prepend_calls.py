@@ -1,6 +1,4 @@
-"""Calls that put an object before the first one of a prefix, and calls for the objects of that prefix, with the
-contents that they leave.
-"""
+"""Calls that put an object before the first object of a prefix, and calls for the objects of the prefix."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ def _prepend(of: Kind, session: hb.Session, key: str, n: int, **fields: Any) -> 
 
 
 def next_name(of: Kind, state: State) -> str:
-    """The name of the object that a prepend puts before the first object of the prefix."""
+    """Returns the name of the object that a prepend puts before the first object of the prefix."""
     order = [*of.numbers]
     return order[1 + max((order.index(name) for name in state if name in of.numbers), default=-1)]
 

@@ -48,7 +48,7 @@ class Proxy:
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def refuse(self) -> None:
-        """Stops accepting connections; existing connections continue."""
+        """Stops accepting connections. Existing connections continue."""
         if self._listener is not None:
             with suppress(OSError):
                 self._listener.shutdown(socket.SHUT_RDWR)
@@ -72,16 +72,16 @@ class Proxy:
         link.close()
 
     def open_links(self) -> int:
-        """The number of open connections."""
+        """Returns the number of open connections."""
         with self._lock:
             return sum(link.open for link in self._links)
 
     def falls_to(self, count: int) -> bool:
-        """Whether there are, or soon will be, at most this many connections."""
+        """Waits until there are at most this many connections, for a limited time. Returns whether there are."""
         return comes_true(lambda: self.open_links() <= count)
 
     def cut_after_reply_bytes(self, count: int) -> None:
-        """Forwards this many more bytes of replies, and then breaks their connection, once."""
+        """Breaks a connection once, after this many more bytes of replies have been forwarded."""
         self._cut_after = count
 
     @property
@@ -99,7 +99,7 @@ class Proxy:
         self._reactions[b"\x80\x01\x00\x01" + struct.pack(">i", len(method)) + method.encode()] = list(reactions)
 
     def calls(self) -> list[str]:
-        """The called methods, connection by connection, each in order."""
+        """Returns the called methods, connection by connection, each in order."""
         found = []
         for link in self._every_link:
             for length, name in _MESSAGE.findall(bytes(link.requests)):
@@ -107,13 +107,15 @@ class Proxy:
         return found
 
     def rows_asked_for(self) -> list[int]:
-        """The number of rows that each request to a scanner asked for."""
+        """Returns the number of rows that each request to a scanner asked for."""
         return [
             struct.unpack(">i", rows)[0] for link in self._every_link for rows in _ROWS.findall(bytes(link.requests))
         ]
 
     def saw(self, count: int, method: str) -> bool:
-        """Whether a method was called this often, or will be soon: some requests are sent without waiting."""
+        """Waits until a method has been called this often, for a limited time, because some requests are sent without
+        waiting. Returns whether it has.
+        """
         return comes_true(lambda: self.calls().count(method) >= count)
 
     def forget(self) -> None:
@@ -155,7 +157,7 @@ class Proxy:
         return Link(self, client, gateway)
 
     def _reaction(self, data: bytes) -> str | None:
-        """The reaction to a piece of requests."""
+        """Returns the reaction to a piece of requests."""
         with self._lock:
             for call, reactions in self._reactions.items():
                 if reactions and call in data:
@@ -163,7 +165,7 @@ class Proxy:
         return None
 
     def _allowance(self, size: int) -> int | None:
-        """How many of the given bytes of replies may pass before the cut; None if all may."""
+        """Returns how many of the given bytes of replies may pass before the cut, or None if all may pass."""
         with self._lock:
             if self._cut_after is None:
                 return None
@@ -228,7 +230,7 @@ class Link:
         return allowed is None
 
     def close(self) -> None:
-        """Breaks the connection, from any thread; the thread that waits for the sockets closes them."""
+        """Breaks the connection, from any thread. The thread that waits for the sockets closes them."""
         self.open = False
         for side in (self._client, self._gateway):
             with suppress(OSError):

@@ -22,7 +22,7 @@ ELEMENTS: Mapping[type, st.SearchStrategy[Any]] = {
     int: st.integers(-1, 2),
     str: st.sampled_from(["", "a", "b", "ab", "\0", "ü", "a\0b"]),
 }
-"""A few elements, so that rows share them, including empty text and 00."""
+"""A strategy of few elements for each type, so that rows share them. They include empty text and 00."""
 
 
 @frozen
@@ -35,7 +35,9 @@ class Collection:
 
 @st.composite
 def collections(draw: st.DrawFn) -> Collection:
-    """Lists, sets and tuples whose elements may be None; they are often empty, and often contain an element twice."""
+    """Returns a kind of collection: lists, sets or tuples whose elements may be None. They are often empty, and often
+    contain an element twice.
+    """
     kind = draw(st.sampled_from(list(ELEMENTS)))
     made = st.lists(ELEMENTS[kind], max_size=4) | st.lists(ELEMENTS[kind], min_size=2, max_size=4)
     with_none = st.lists(ELEMENTS[kind] | st.none(), max_size=4)  # in lists and tuples only: the codec sorts sets
@@ -51,13 +53,15 @@ def collections(draw: st.DrawFn) -> Collection:
 
 
 def empty_of(hint: Any) -> Any:
-    """The empty collection of an annotated type."""
+    """Returns the empty collection of an annotated type."""
     (kind,) = [member for member in members_of(hint) if member is not type(None)]
     return typing.get_origin(kind)()
 
 
 def shape(value: Any) -> int | None:
-    """A small number for any value, the same for equal values; None for None and for empty values."""
+    """Returns a small number for any value, which is the same for equal values, or None for None and for empty
+    values.
+    """
     if isinstance(value, Enum):
         return shape(value.value)
     if isinstance(value, str | bytes | list | set | frozenset | tuple):
@@ -70,35 +74,37 @@ def shape(value: Any) -> int | None:
 
 
 def shapes(*values: Any) -> list[int]:
-    """The shapes of several values, in any order and some of them twice."""
+    """Returns the shapes of several values, in any order and some of them twice."""
     found = [found for value in values if (found := shape(value)) is not None]
     return [*found, *found[:1]]
 
 
 def shape_of(*values: Any) -> int | None:
-    """The shape of the first value."""
+    """Returns the shape of the first value."""
     return shape(values[0])
 
 
 COMPUTED: Mapping[str, tuple[Callable[..., Any], Any]] = {"p": (shape_of, int | None), "q": (shapes, list[int])}
-"""Functions of computed fields by the field's name, with what they return."""
+"""The functions of computed fields, by the name of the field, with the type of their results."""
 
 COMPUTED_POOLS: Mapping[str, list[Any]] = {"p": [None, 0, 1, 2], "q": [[], [0], [1], [1, 2, 1]]}
 
 
 @frozen
 class _Fields:
-    """The fields of a model that is being created, for reading predicates back."""
+    """The fields of a model that is being created, with which the text of predicates is evaluated."""
 
     model: Any
     table: str = "t"
 
     def field(self, name: str) -> Any:
-        """The field of that name."""
+        """Returns the field of that name."""
         return getattr(self.model, name).of
 
 
 def repeated(predicate: Predicate) -> Callable[[Any], Predicate]:
-    """The same condition on another model with the same fields, as an index declares it."""
+    """Returns a function that makes the same condition on another model with the same fields, as an index declares
+    it.
+    """
     description = described(predicate)
     return lambda model: rebuilt(_Fields(model), description)  # type: ignore[arg-type]

@@ -1,5 +1,5 @@
-"""Hypothesis strategies for whole models, their rows and queries over them; each predicate comes with an equivalent
-Python function.
+"""Hypothesis strategies for whole models, their rows and queries, in which each predicate has an equivalent Python
+function.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STRUCTURED = hb.Json(list[int])
 COLUMN_CODECS = (*KEY_CODECS, STRUCTURED, hb.Text, hb.Bytes, hb.Text, hb.codecs.Int8)
 
 ORDERED_CODECS = tuple(codec for codec in KEY_CODECS if codec.order and codec.raw_order)
-"""Codecs whose bytes keep the order at any place of a key."""
+"""The codecs whose bytes keep the order at any place of a key."""
 
 ROUNDING_CODECS = tuple(codec for codec in KEY_CODECS if unit_of(codec) > 1)
 """Codecs that round."""
@@ -61,7 +61,7 @@ QUALIFIERS = ("a", "b", "x'y", "0", "ü", "a b", "z:z", "'", "\0")
 
 @cache
 def codec_values(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
-    """The values that a codec of a column stores."""
+    """Returns a strategy for the values that a column's codec can store."""
     return st.lists(st.integers(0, 3), max_size=3) if codec == STRUCTURED else values_of(codec)
 
 
@@ -73,7 +73,7 @@ class RandomModel:
         model: the class.
         pools: the values of the stored fields.
         computed: the values of the computed fields.
-        wheres: for each partial index, a test whether a row satisfies its condition.
+        wheres: for each partial index, a function that tests whether a row satisfies its condition.
     """
 
     model: Any
@@ -83,25 +83,25 @@ class RandomModel:
 
     @property
     def schema(self) -> TableSchema:
-        """Of the model."""
+        """The schema of the model."""
         return hb.schema.schema_of(self.model)
 
     def expression(self, name: str) -> Any:
-        """The field as an attribute of the class."""
+        """Returns the field as an attribute of the class."""
         return getattr(self.model, name)
 
     def value(self, values: Values, name: str) -> Any:
-        """The value of a field, stored or computed, in a row."""
+        """Returns the value of a field, stored or computed, in a row."""
         return self.schema.by_name[name].value_in(values)
 
 
 @cache
 def pools(codec: hb.Codec[Any]) -> st.SearchStrategy[list[Any]]:
-    """The few values that the rows of a model have in a column of that codec."""
+    """Returns a strategy for the few values that the rows of a model have in a column with a codec."""
     return st.lists(codec_values(codec), min_size=1, max_size=4)
 
 
-# A strategy is checked when it is first drawn from, so each is made once.
+# A strategy is checked at its first draw, so each strategy is made only once.
 BOOLEANS = st.booleans()
 ALIASES = st.permutations(QUALIFIERS)
 
@@ -137,12 +137,13 @@ def models(
     wide: bool = False,
     columns: Sequence[hb.Codec[Any]] = COLUMN_CODECS,
 ) -> RandomModel:
-    """A model of any layout, with the given codecs: directions, None, salts, defaults, families, a flag, indexes of any
-    kind.
+    """Returns a model of any layout with the given codecs: with any directions, None, salts, defaults, families, a flag
+    and indexes of any kind.
 
-    With `versions` some models have a version: their rows always have system cells, and their values include the
-    version. With `covering` it is immutable or versioned, without a random salt, and its indexes, at least one, cover
-    columns. With `wide` some have key fields in the qualifier, a split field, a constant row or a kind.
+    With `versions`, some models have a version: their rows always have system cells, and their values include the
+    version. With `covering`, the model is immutable or versioned, without a random salt, and has at least one index,
+    and its indexes cover columns. With `wide`, some models have key fields in the qualifier, a split field, a constant
+    row or a kind.
     """
     body: dict[str, Any] = {}
     hints: dict[str, Any] = {}
@@ -276,7 +277,7 @@ class StoredObject:
     cells: Mapping[bytes, bytes]
 
     def read(self, columns: Sequence[bytes]) -> Row | None:
-        """The part of the row that a scan of these columns or families returns."""
+        """Returns the part of the row that a scan of these columns or families returns."""
         found = {
             c: StoredCell(v, 1)
             for c, v in sorted(self.cells.items())
@@ -289,9 +290,10 @@ class StoredObject:
 def stored_objects(
     draw: st.DrawFn, of: RandomModel, indexed: bool, max_size: int = 8, blanks: bool = False
 ) -> list[StoredObject]:
-    """Objects with different keys, written as by this library or, if a default allows it, as by an older program.
+    """Returns objects with different keys, stored as hbmodel or, if a default allows it, as an older program writes
+    them.
 
-    With `blanks` some cells are empty, as a full write of a dead row leaves what another program wrote.
+    With `blanks`, some cells are empty, as after a full write over a dead row with cells of another program.
     """
     absent = ["written", "absent", *(["blank"] if blanks else [])]
     schema = of.schema
@@ -325,7 +327,7 @@ def stored_objects(
             row = draw(st.sampled_from(mapper.rows(key)))
             for index in schema.indexes.values():
                 mapper.entries(index, values, row)
-        except KeyTooLong:  # an empty text alone in a key
+        except KeyTooLong:  # the only key field is an empty text
             continue
         made[tuple(mapper.parts(key))] = StoredObject(values, row, cells)
     return list(made.values())
@@ -347,7 +349,9 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 def leaves(
     draw: st.DrawFn, of: RandomModel, name: str | None = None, only: Sequence[str] = ()
 ) -> tuple[Predicate, Oracle]:
-    """A condition of the given kinds on one field (the named one, or any), usually with a value that some rows have."""
+    """Returns a condition of the given kinds on one field (the given one, or any), usually with a value that some rows
+    have.
+    """
     if name is None:
         name = draw(st.sampled_from([*of.pools, *of.computed]))
     element = element_of(of.schema.by_name[name.removesuffix("[]")])
@@ -366,7 +370,7 @@ def leaves(
         kinds += ["none", "not none"]
     kind = draw(st.sampled_from([kind for kind in kinds if kind in only] or kinds))
 
-    given = given_as(draw, field.codec, value)  # equal to its rounded value, but ordered by its exact one
+    given = given_as(draw, field.codec, value)  # it is equal to its rounded value, but is ordered by its exact value
 
     def read(values: Values) -> Any:
         return of.value(values, name)
@@ -400,7 +404,9 @@ def leaves(
 
 @st.composite
 def elements(draw: st.DrawFn, of: RandomModel, name: str) -> tuple[Predicate, Oracle]:
-    """A condition on the elements of a collection: it contains one element, one of several, or all of several."""
+    """Returns a condition that a collection contains one element, one of several elements, or all of several
+    elements.
+    """
     element = element_of(of.schema.by_name[name])
     assert element is not None
     held = {one for value in (of.pools[name] if name in of.pools else of.computed[name]) for one in value or ()}
@@ -416,11 +422,13 @@ def elements(draw: st.DrawFn, of: RandomModel, name: str) -> tuple[Predicate, Or
 
 @cache
 def beyond(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
-    """Bounds that a codec may be unable to store: below and above its values, and between them."""
+    """Returns a strategy for bounds that a codec may be unable to store: below and above its values, and between
+    them.
+    """
     if isinstance(codec, hb.codecs.Reversed | hb.codecs.DigestPrefixed):
         return beyond(codec.codec)
     if isinstance(codec, hb.codecs.NonEmpty):
-        return codec_values(codec.codec)  # the empty one too
+        return codec_values(codec.codec)  # including the empty value
     if type(codec).floor is hb.Codec.floor or codec.python_type is float:
         return codec_values(codec)
     if codec.python_type is int:
@@ -435,13 +443,13 @@ def beyond(codec: hb.Codec[Any]) -> st.SearchStrategy[Any]:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values, or None, are equal."""
+    """Returns whether two values, or None, are equal."""
     return bool(plain(left) == plain(right)) if left is not None and right is not None else left is right
 
 
 @st.composite
 def predicates(draw: st.DrawFn, of: RandomModel, depth: int = 2) -> tuple[Predicate, Oracle]:
-    """A condition, sometimes a combination."""
+    """Returns a condition, sometimes a combination."""
     kind = draw(st.sampled_from(["leaf", "leaf", "leaf", "and", "or", "not"])) if depth else "leaf"
     if kind == "leaf":
         return draw(leaves(of))
@@ -455,12 +463,14 @@ def predicates(draw: st.DrawFn, of: RandomModel, depth: int = 2) -> tuple[Predic
 
 
 RANGES = ("=", "=", "in", "none", "not none", "prefix", "<", "<=", ">", ">=")
-"""Kinds of conditions that bound keys."""
+"""The kinds of conditions that bound keys."""
 
 
 @st.composite
 def trees(draw: st.DrawFn, of: RandomModel, names: Sequence[str], depth: int = 3) -> tuple[Predicate, Oracle]:
-    """A tree of `&` and `|`, and of `~` at any place, most of its conditions on fields with these names."""
+    """Returns a tree of conditions with `&`, `|` and `~` at any place. Most conditions are on fields with the given
+    names.
+    """
     kind = draw(st.sampled_from(["and", "or", "or", "keyset", "leaf", "not"])) if depth else "leaf"
     if kind == "leaf":
         return draw(leaves(of, draw(st.sampled_from(names)), RANGES) if draw(st.integers(0, 6)) else leaves(of))
@@ -476,8 +486,8 @@ def trees(draw: st.DrawFn, of: RandomModel, names: Sequence[str], depth: int = 3
 
 @st.composite
 def keysets(draw: st.DrawFn, of: RandomModel, names: Sequence[str]) -> tuple[Predicate, Oracle]:
-    """The condition for rows after some values of fields: the first field is bounded, or it is equal and the next one
-    is bounded, and so on.
+    """Returns the condition for rows after some values of fields: the first field is bounded, or the first field is
+    equal and the next one is bounded, and so on.
     """
     taken = names[: draw(st.integers(1, len(names)))]
     bounds = [draw(leaves(of, name, tuple(COMPARISONS))) for name in taken]
@@ -490,7 +500,7 @@ def keysets(draw: st.DrawFn, of: RandomModel, names: Sequence[str]) -> tuple[Pre
 
 
 def branches(predicate: Predicate) -> list[list[Predicate]]:
-    """The same as alternatives, each of single conditions that must all hold."""
+    """Returns a predicate as alternatives. Each alternative consists of single conditions that must all be true."""
     match predicate:
         case And(parts):
             return [list(itertools.chain(*each)) for each in itertools.product(*map(branches, parts))]
@@ -505,7 +515,9 @@ def branches(predicate: Predicate) -> list[list[Predicate]]:
 
 @st.composite
 def conditions(draw: st.DrawFn, of: RandomModel) -> tuple[list[Predicate], Oracle]:
-    """The arguments of `where`: conditions on the leading fields of a key, then a range, and any other conditions."""
+    """Returns the arguments of `where`: conditions on the leading fields of a key, then a range, and any other
+    conditions.
+    """
     found: list[tuple[Predicate, Oracle]] = []
     several = [index for index in of.schema.indexes.values() if any(name.endswith("[]") for name in index.fields)]
     index = draw(st.sampled_from([*paths(of.schema), *several]))
@@ -517,7 +529,7 @@ def conditions(draw: st.DrawFn, of: RandomModel) -> tuple[list[Predicate], Oracl
     names = tuple(name for name in names if name not in asked)
     if asked and draw(st.booleans()):
         names = ()
-    # on the fields in the qualifier, in any row
+    # conditions on the fields in the qualifier, in any row
     if index is None and of.schema.wide is not None and draw(st.booleans()):
         names = names[draw(st.integers(0, len(names) - 1)) :]
     fixed = draw(st.integers(0, len(names)))
@@ -530,18 +542,18 @@ def conditions(draw: st.DrawFn, of: RandomModel) -> tuple[list[Predicate], Oracl
 
 
 def paths(schema: TableSchema) -> list[Index | None]:
-    """The primary table and every index."""
+    """Returns the primary table and every index."""
     return [None, *schema.indexes.values()]
 
 
 def stored_keys(schema: TableSchema, index: Index | None, obj: StoredObject) -> Sequence[bytes]:
-    """The places of an object, or of each of its entries in an index."""
+    """Returns the keys of an object, or of each of its entries in an index."""
     return (obj.row,) if index is None else KeyMapper(schema).entries(index, obj.values, obj.row)
 
 
 def in_order(schema: TableSchema, ordering: Sequence[tuple[str, bool]], rows: Sequence[Values]) -> bool:
-    """Whether rows are sorted by fields, each with whether it descends; None comes before every value, where it
-    descends behind them.
+    """Returns whether rows are sorted by fields, each of which ascends or descends. None comes before all values, or
+    after all values if the field descends.
     """
     return all(_compare(schema, ordering, a, b) <= 0 for a, b in itertools.pairwise(rows))
 

@@ -1,4 +1,4 @@
-"""Objects of random models in a store."""
+"""Writes objects of random models into a store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.strategies import given_as, plain
 
 
 def written(draw: st.DrawFn, of: RandomModel) -> RecordingStore:
-    """A store with some objects of a model, some of them deleted."""
+    """Returns a store with some objects of a model, some of them deleted."""
     store = fresh(of.model)
     built = [f for f in of.schema.fields if f.kind in {"key", "column"} and f.name in of.pools]
     known: dict[bytes, Any] = {}
@@ -39,5 +39,5 @@ def written(draw: st.DrawFn, of: RandomModel) -> RecordingStore:
 
 
 def plain_of(obj: Any) -> dict[str, Any]:
-    """The values of an object in a form that can be compared."""
+    """Returns the values of an object in a form that can be compared."""
     return {name: plain(value) for name, value in vars(obj).items()}

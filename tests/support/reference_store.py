@@ -1,6 +1,4 @@
-"""HBase's rules for versions, tombstones, TTLs and compactions in the simplest form: every cell that was ever put is
-kept, and each read examines all of them. It is slow, has no filters, and is only for comparison.
-"""
+"""A store with HBase's rules for versions, tombstones, TTLs and compactions in the simplest form, for comparisons."""
 
 from __future__ import annotations
 
@@ -28,7 +26,9 @@ class FoundRow:
 
 @define
 class ReferenceStore:
-    """One table of a store."""
+    """One table of a store. Every cell that was ever put is kept, and each read examines all cells, so it is slow. It
+    has no filters.
+    """
 
     families: Sequence[Family]
     now: int = 0
@@ -54,7 +54,7 @@ class ReferenceStore:
         return version.ttl is not None and version.timestamp + version.ttl < self.now
 
     def alive(self, row: bytes, column: bytes) -> list[Version]:
-        """The readable versions, newest first."""
+        """Returns the versions of a cell that can be read, newest first."""
         versions = sorted(
             self.cells.get((row, column), ()), key=lambda version: (version.timestamp, version.arrival), reverse=True
         )
@@ -131,7 +131,7 @@ class ReferenceStore:
         self.change(mutations, self.now)
 
     def change(self, mutations: Sequence[Put | Delete], put_time: int) -> None:
-        """Applies the mutations atomically: a cell that is put twice at the same time is stored once."""
+        """Applies mutations atomically. A cell that is put twice at the same time is stored once."""
         before = self.arrivals
         for mutation in mutations:
             self.mutate(mutation, put_time)
@@ -173,7 +173,9 @@ class ReferenceStore:
         return value
 
     def modify_family(self, table: str, family: Family) -> None:
-        """Cells that were invisible because of the old options may become visible with the new ones."""
+        """Changes a family. Cells that were invisible because of the old options may become visible with the new
+        ones.
+        """
         changed = {
             name: value for name, value in asdict(family).items() if value is not None and name != "configuration"
         }
@@ -182,7 +184,9 @@ class ReferenceStore:
         self.families = [evolve(each, **changed) if each.name == family.name else each for each in self.families]
 
     def compact(self) -> None:
-        """A major compaction, by the rules of `MajorCompactionScanQueryMatcher` and `ScanWildcardColumnTracker`."""
+        """Runs a major compaction, by the rules of `MajorCompactionScanQueryMatcher` and
+        `ScanWildcardColumnTracker`.
+        """
         for row, column in list(self.cells):
             kept: list[Version] = []
             for version in self.alive(row, column):

@@ -27,7 +27,7 @@ LONG_SESSIONS: Mapping[str, str] = {
     "zookeeper.session.timeout": "900000",
     "hbase.zookeeper.property.maxSessionTimeout": "900000",
 }
-"""Properties with which HBase does not notice for a quarter of an hour that a server is gone."""
+"""Properties with which HBase does not notice for a quarter of an hour that a server does not respond."""
 
 _MASTER, _REGION_SERVER = "org.apache.hadoop.hbase.master.HMaster", "org.apache.hadoop.hbase.regionserver.HRegionServer"
 
@@ -42,11 +42,11 @@ class RegionServer:
     timeout: float
 
     def freeze(self) -> None:
-        """From now on the server does not answer, but its connections stay open."""
+        """Stops the server from answering, while its connections stay open."""
         os.kill(self.process.pid, signal.SIGSTOP)
 
     def table_on_both(self, family: Family, splits: list[bytes]) -> tuple[str, bytes]:
-        """A new table with regions on both servers: its name, and a row of a region on this one."""
+        """Creates a table with regions on both servers. Returns its name, and a row of a region on this server."""
         deadline = time.monotonic() + self.timeout
         # Only the second gateway creates regions, and only the first one returns their servers.
         with Thrift2Store.from_url(self.hbase.thrift2_url) as store, Thrift1Store.from_url(self.hbase.url) as first:
@@ -58,13 +58,13 @@ class RegionServer:
                 here = [region.startKey or b"" for region in regions if region.port == self.port]
                 if 0 < len(here) < len(regions):
                     return table, here[0] + b"x"
-                time.sleep(0.5)  # the master does not know the server yet
+                time.sleep(0.5)  # the server is not registered with the master yet
         raise AssertionError("no table has regions on both servers")
 
 
 @contextmanager
 def second_region_server(hbase: LocalHBase, directory: Path, *, timeout: float = 120) -> Iterator[RegionServer]:
-    """Starts the region server, and stops it afterwards.
+    """Starts a region server, and stops it at the end of the block.
 
     Args:
         hbase: the running HBase.
@@ -75,13 +75,13 @@ def second_region_server(hbase: LocalHBase, directory: Path, *, timeout: float =
     settings = Settings(server_heap="512m", properties=LONG_SESSIONS)
     for part in ("conf", "logs", "tmp"):
         (directory / part).mkdir(parents=True)
-    # A region server on its own refuses to start in a cluster that is not distributed.
+    # A separate region server refuses to start in a cluster that is not distributed.
     properties = {**site_properties(SERVER, hbase.directory, settings, ports), "hbase.cluster.distributed": "true"}
     (directory / "conf" / "hbase-site.xml").write_text(site_xml(properties))
     (directory / "conf" / "log4j.properties").write_text(LOG4J_PROPERTIES)
     java, *rest = command(SERVER, directory, settings, ports, find_java())
     process = spawn(
-        # With the mark of the HBase, its watchdog also ends this process if the tests are killed.
+        # The process has the mark of the HBase, so that the watchdog of the HBase also ends it if the tests are killed.
         [java, mark(hbase.directory), *(_REGION_SERVER if part == _MASTER else part for part in rest)],
         environment={
             **os.environ,

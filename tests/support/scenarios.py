@@ -25,8 +25,8 @@ class Scenario:
 
     Attributes:
         model: the model of the objects.
-        seed: the objects that exist before.
-        steps: the writes; all of them are one commit.
+        seed: the objects that exist before the writes.
+        steps: the writes, which are all in one commit.
         atomic: whether a step needs atomic changes of rows.
         lone_delete: whether a single row is deleted, which is one call if rows change atomically.
         at_once: whether the steps run immediately, not at the commit.
@@ -45,14 +45,14 @@ class Scenario:
             session.add_all(self.seed)
 
     def run(self, session: hb.Session) -> list[hb.Outcome]:
-        """All the steps in one commit."""
+        """Carries out all steps in one commit, and returns the outcomes."""
         for step in self.steps:
             step(session)
         return session.commit()
 
     def states(self, store: hb.Store) -> list[dict[Any, Any]]:
-        """Carries out the steps one by one; returns the contents before the first step and after each step. The seed
-        must be written.
+        """Carries out the steps one by one. Returns the contents before the first step and after each step. The seed
+        must already be written.
         """
         found = [objects(store, self.model)]
         for step in self.steps:
@@ -63,17 +63,17 @@ class Scenario:
 
 
 def key_of(obj: Any) -> tuple[Any, ...]:
-    """The key of an object."""
+    """Returns the key of an object."""
     return tuple(getattr(obj, name) for name in hb.schema.schema_of(type(obj)).layout.names)
 
 
 def objects(store: hb.Store, model: type[Any]) -> dict[Any, Any]:
-    """Every object of the primary table by its key."""
+    """Returns every object of the primary table by its key."""
     return {key_of(obj): obj for obj in hb.Session(store).query(model).use_index("primary").allow_full_scan()}
 
 
 def check_queries(store: hb.Store, model: type[Any], extra: Iterable[Any] = ()) -> None:
-    """Asserts that every index query gives the same answer as a check of every row of the primary table.
+    """Asserts that every index query returns the same objects as a test of every row of the primary table.
 
     Args:
         store: the store with the rows.

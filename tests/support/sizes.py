@@ -1,4 +1,4 @@
-"""Sizes so small that a few cells and rows already need several pages."""
+"""Page sizes so small that a few cells and rows already need several pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from hbmodel.store.wide.page_sizes import PageSizes
 
 
 def pages_of(*cells: int) -> PageSizes:
-    """Pages with these numbers of cells: the first, the second, and so on; the same for reads that read only keys."""
+    """Returns page sizes with these numbers of cells in the first page, the second page, and so on. They are the same
+    for reads of keys.
+    """
     return PageSizes(cells=cells, keys=cells)
 
 

@@ -1,4 +1,4 @@
-"""Tests of short-lived data on machines that are sometimes too slow for them."""
+"""Repeats tests of short-lived data on machines that are sometimes too slow for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ R = TypeVar("R")
 def lives_for(seconds: float) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Runs a test once more if it failed and took longer than the lifetime of its data.
 
-    The test is not about a program or a server that is paused for so long. A real mistake makes the last run fail too.
+    Such a test is not meant to cover a program or a server that is paused for so long. A real mistake makes the last
+    run fail too.
 
     Args:
         seconds: the lifetime of the data that the test writes.

@@ -1,4 +1,4 @@
-"""Builds an index in a process of a pool: a store cannot be pickled, so the process opens its own store by the URL."""
+"""Builds an index in a process of a pool, which opens its own store from a URL, because a store cannot be pickled."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def begin_together(barrier: Barrier) -> None:
 
 
 def build(url: str) -> tuple[int, bool, int, int]:
-    """Builds together with other processes; returns the id of this process, whether the index is readable, the number
-    of all rows, and the number of entries that it put.
+    """Builds an index together with other processes. Returns the id of this process, whether the index is readable, the
+    number of all rows, and the number of entries that were put.
     """
     with RecordingStore(hb.connect(url)) as store:
         built = hb.indexes.build_index(store, Grouped, "by_group", times=TIMES, batch_size=10, rows_per_second=100)

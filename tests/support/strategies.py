@@ -47,7 +47,7 @@ from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 
 
 class Colour(enum.Enum):
-    """An enumeration of texts, one value a prefix of another."""
+    """An enumeration of texts, in which one value is a prefix of another."""
 
     RED = "red"
     REDDISH = "reddish"
@@ -56,7 +56,7 @@ class Colour(enum.Enum):
 
 
 class Level(enum.IntEnum):
-    """An enumeration of numbers, one of them negative."""
+    """An enumeration of numbers, one of which is negative."""
 
     LOW = -1
     MIDDLE = 0
@@ -160,7 +160,7 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
 )
 """One instance of every codec that can be used in keys."""
 
-# Characters at the edges of escaping, padding, delimiters and the ranges of UTF-8, in addition to all others.
+# All characters, and in addition those at the edges of escaping, padding, delimiters and the ranges of UTF-8.
 CHARACTERS = st.one_of(
     st.sampled_from("\0\x01ab|:!\x7f\x80\xff\ud7ff\ue000\uffff\U00010000\U0010ffff"),
     st.characters(exclude_categories=["Cs"]),
@@ -171,7 +171,7 @@ BYTES = st.lists(EDGE_BYTES, max_size=6).map(bytes)
 
 
 def numbers(low: int, high: int) -> st.SearchStrategy[int]:
-    """Integers of a range; its ends and its middle are drawn more often."""
+    """Returns a strategy for the integers of a range, which draws its ends and its middle more often."""
     near = {n for edge in (low, 0, high) for n in range(edge - 2, edge + 3) if low <= n <= high}
     return st.one_of(st.sampled_from(sorted(near)), st.integers(low, high))
 
@@ -191,7 +191,7 @@ CHANGES: tuple[tuple[str, datetime], ...] = (
 
 @cache
 def changes() -> st.SearchStrategy[datetime]:
-    """Aware datetimes within and around the gaps and folds of clock changes."""
+    """Returns a strategy for aware datetimes within and around the gaps and folds of clock changes."""
     steps = st.sampled_from([-60, -30, -1, 0, 1, 15, 29, 30, 31, 59, 60, 90])
     micros = st.sampled_from([0, 0, 0, 1, 999_000, 999_999])
 
@@ -203,24 +203,24 @@ def changes() -> st.SearchStrategy[datetime]:
 
 @cache
 def instants(first: datetime = datetime.min) -> st.SearchStrategy[datetime]:
-    """Aware datetimes, in UTC and in zones."""
+    """Returns a strategy for aware datetimes, in UTC and in zones."""
     zones = st.sampled_from(sorted({ZoneInfo(name) for name, _ in CHANGES}, key=str))
     zoned = st.datetimes(max(first, datetime(1900, 1, 1)) + timedelta(2), datetime(2100, 1, 1), timezones=zones)
     return st.one_of(st.datetimes(first, timezones=st.just(UTC)), zoned, changes())
 
 
 def in_units(unit: str, first: datetime = datetime.min) -> st.SearchStrategy[datetime]:
-    """Aware datetimes that are whole units."""
+    """Returns a strategy for aware datetimes that are whole units."""
     scale = MICROSECONDS[unit]
     return instants(first).map(lambda value: value.replace(microsecond=value.microsecond - value.microsecond % scale))
 
 
 UNITS_OF_TEXT = {"%Y-%m-%dT%H:%M:%SZ": 10**6, "%Y%m%d%H": 3600 * 10**6, "%Y-%m-%d %H:%M:%S.%3f": 1000}
-"""The microseconds in the smallest unit of a format."""
+"""The number of microseconds in the smallest unit of each format."""
 
 
 def unit_of(codec: codecs.Codec[Any]) -> int:
-    """The microseconds that a codec rounds times down to; 1 for those that round none."""
+    """Returns the unit in microseconds to which a codec rounds times down, or 1 for a codec that does not round."""
     match codec:
         case DatetimeText():
             return UNITS_OF_TEXT[codec.format] if codec.round else 1
@@ -232,7 +232,7 @@ def unit_of(codec: codecs.Codec[Any]) -> int:
 
 
 def given_as(draw: st.DrawFn, codec: codecs.Codec[Any], value: Any) -> Any:
-    """A value that is stored as this one: the value itself, or a finer time if the codec rounds."""
+    """Returns a value that is stored like the given one: the value itself, or a finer time if the codec rounds."""
     unit = unit_of(codec)
     if value is None or unit == 1:
         return value
@@ -261,7 +261,7 @@ def _decimals() -> st.SearchStrategy[Decimal]:
 
 @cache
 def phoenix_decimals() -> st.SearchStrategy[Decimal]:
-    """The decimal numbers that Phoenix keeps in order."""
+    """Returns a strategy for the decimal numbers that Phoenix keeps in order."""
     return st.builds(
         lambda sign, digits, exponent: Decimal((sign, digits, exponent)),
         st.integers(0, 1),
@@ -271,14 +271,14 @@ def phoenix_decimals() -> st.SearchStrategy[Decimal]:
 
 
 def chars(width: int) -> st.SearchStrategy[str]:
-    """Texts that Phoenix's `CHAR` of a width stores."""
+    """Returns a strategy for texts that Phoenix's `CHAR` of a width stores."""
     characters = st.one_of(st.sampled_from(" !ab\x7f"), st.characters(min_codepoint=0x20, max_codepoint=0x7F))
     return st.text(characters, max_size=width).filter(lambda text: not text.endswith(" "))
 
 
 @cache
 def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
-    """The values that a codec stores exactly."""
+    """Returns a strategy for the values that a codec stores exactly."""
     match codec:
         case IntCodec() | UnsignedCodec():
             return numbers(codec.low, codec.high)
@@ -356,13 +356,13 @@ def values_of(codec: codecs.Codec[Any]) -> st.SearchStrategy[Any]:
 
 
 def as_read(value: Any) -> Any:
-    """A value as it reads back: times in UTC."""
+    """Returns a value in the form in which it is read: times in UTC."""
     return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
 def plain(value: Any) -> Any:
-    """A value in a form that Python compares in the codec's order: times in UTC, so that equal times of different zones
-    are equal.
+    """Returns a value in a form that Python compares in the codec's order: times in UTC, so that equal times of
+    different zones are equal.
     """
     if isinstance(value, enum.Enum):
         return value.value
@@ -373,14 +373,16 @@ def plain(value: Any) -> Any:
 
 @st.composite
 def key_fields(draw: st.DrawFn, name: str, ordered: bool = False) -> KeyField:
-    """A key field of any codec and direction; with `ordered`, only codecs whose bytes keep the order at any place."""
+    """Returns a key field of any codec and direction; with `ordered`, it has a codec whose bytes keep the order at any
+    place.
+    """
     codec = draw(st.sampled_from([c for c in KEY_CODECS if not ordered or (c.order and c.raw_order)]))
     return KeyField(name, codec, desc=draw(st.booleans()), nullable=draw(st.booleans()))
 
 
 @st.composite
 def layouts(draw: st.DrawFn, ordered: bool = False) -> KeyLayout:
-    """A layout of one to four fields, with or without a tail."""
+    """Returns a layout of one to four fields, with or without a tail."""
     count = draw(st.integers(1, 4))
     return KeyLayout(
         tuple(draw(key_fields(f"f{i}", ordered)) for i in range(count)), tail=draw(st.sampled_from([0, 0, 1]))
@@ -401,9 +403,7 @@ SPLITS = (
 
 @st.composite
 def place_layouts(draw: st.DrawFn, ordered: bool = False) -> ObjectKeyLayout:
-    """A layout of an object of a wide row: fields in the row, in the qualifier, or both, and fields that may be in
-    either.
-    """
+    """Returns a layout of the object keys of a wide row, with fields in the row, in the qualifier, or in both."""
     fields = [draw(key_fields(f"f{i}", ordered)) for i in range(draw(st.integers(1, 4)))]
     rows = draw(st.integers(0, len(fields)))
     split = None
@@ -416,25 +416,27 @@ def place_layouts(draw: st.DrawFn, ordered: bool = False) -> ObjectKeyLayout:
 
 
 def field_values(of: KeyField) -> st.SearchStrategy[Any]:
-    """The values of a key field, including None if it is allowed."""
+    """Returns a strategy for the values of a key field, including None if it is allowed."""
     values = values_of(of.codec)
     return st.one_of(st.none(), values) if of.nullable else values
 
 
 def key_values(layout: KeyLayout) -> st.SearchStrategy[tuple[Any, ...]]:
-    """The values of one key."""
+    """Returns a strategy for the values of one key."""
     return st.tuples(*[field_values(of) for of in layout.fields])
 
 
 @st.composite
 def key_tuples(draw: st.DrawFn, layout: KeyLayout, max_size: int = 12) -> list[tuple[Any, ...]]:
-    """The values of several keys, many of which share fields."""
+    """Returns the values of several keys, many of which share fields."""
     pools = [draw(st.lists(field_values(of), min_size=1, max_size=4)) for of in layout.fields]
     return draw(st.lists(st.tuples(*[st.sampled_from(pool) for pool in pools]), min_size=1, max_size=max_size))
 
 
 def declared_order(layout: KeyLayout) -> Any:
-    """A sort key for tuples of values: the order that the layout declares, computed without bytes."""
+    """Returns a sort key function for tuples of values. It has the order that the layout declares, and is computed
+    without bytes.
+    """
 
     def compare(left: Sequence[Any], right: Sequence[Any]) -> int:
         for position, of in enumerate(layout.fields):

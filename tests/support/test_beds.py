@@ -1,4 +1,4 @@
-"""Each bed has the kind of store that its name says."""
+"""Tests that each bed has the kind of store that its name says."""
 
 from __future__ import annotations
 

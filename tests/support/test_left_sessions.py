@@ -1,4 +1,4 @@
-"""Sessions that a test leaves do not log anything during another test."""
+"""Tests that sessions that a test leaves do not log anything during another test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Left:
 
 @pytest.mark.lengthy
 def test_a_session_that_is_left_is_discarded(caplog: pytest.LogCaptureFixture) -> None:
-    gc.collect()  # sessions that other tests have left
+    gc.collect()  # frees sessions that other tests have left
     with hb.connect("memory:") as store, caplog.at_level(logging.WARNING, "hbmodel"):
         hb.create_tables(store, Left)
         for discards in (False, True):

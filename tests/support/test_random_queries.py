@@ -1,4 +1,4 @@
-"""The random queries support every codec of keys, or raise an error for it."""
+"""Tests that the random queries support every codec of keys, or raise an error for it."""
 
 from __future__ import annotations
 

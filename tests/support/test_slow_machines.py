@@ -1,4 +1,4 @@
-"""A failing test is run again only if it was slow, and only once."""
+"""Tests that a failing test is run again only if it was slow, and only once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Clock:
 @pytest.mark.parametrize(
     ("seconds", "fails", "runs", "raises"),
     [
-        ((0.1,), 1, 1, True),  # it was quick enough, so the failure is real
+        ((0.1,), 1, 1, True),  # the run was quick enough, so the failure is real
         ((5.0, 0.1), 1, 2, False),
         ((5.0, 5.0, 0.1), 9, 3, True),
         ((5.0,) * TRIES, 9, TRIES, True),

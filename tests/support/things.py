@@ -20,7 +20,7 @@ DIGESTED = declare_thing("digested", hb.salts.DigestSalt(1, by=("owner", "serial
 DRAWN = declare_thing("drawn", hb.RandomSalt(3), hb.HashSalt(2), immutable=True)
 MUTABLE = (PLAIN, HASHED, PARTLY, TEXTUAL, DIGESTED)
 
-# Quotes, NUL, the last code points, emoji and text from right to left: in keys, indexes, filters and tokens.
+# Texts with quotes, NUL, the last code points, emoji and right-to-left text, for keys, indexes, filters and tokens.
 TEXTS = ("", "a", "ab", "a'b", "''", "\0", "\0a", "a\0", "a\0b", "ÿ", "\U0001f984", "שלום", "\uffff", "\U0010ffff")
 NUMBERS = (-128, -1, 0, 1, 127)
 BYTES = (b"", b"\0", b"\0\xff", b"a", b"a\0", b"\xff", b"\xff\xff", b"'")
@@ -40,7 +40,7 @@ POOLS: Mapping[str, Sequence[Any]] = {
 Values = dict[str, Any]
 Key = tuple[Any, ...]
 
-# Few keys, so that writes concern the same rows.
+# There are few keys, so that writes concern the same rows.
 keys = st.tuples(st.sampled_from(TEXTS[:6]), st.sampled_from((None, -1, 0)), st.sampled_from(BYTES[:4]))
 columns = st.fixed_dictionaries({name: st.sampled_from(POOLS[name]) for name in COLUMNS})
 things = st.builds(lambda key, cells: dict(zip(KEYS, key, strict=True)) | cells, keys, columns)
@@ -51,12 +51,12 @@ changes = st.dictionaries(st.sampled_from(COLUMNS), st.none(), min_size=1).flatm
 
 
 def key_of(values: Mapping[str, Any]) -> Key:
-    """The key of field values."""
+    """Returns the key of field values."""
     return tuple(values[name] for name in KEYS)
 
 
 def values_of(obj: Any) -> Values:
-    """The field values of an object."""
+    """Returns the field values of an object."""
     return {name: getattr(obj, name) for name in POOLS}
 
 
@@ -116,7 +116,7 @@ def _negated(part: Condition) -> Condition:
 
 @st.composite
 def simple_conditions(draw: st.DrawFn) -> Condition:
-    """A condition on one field."""
+    """Returns a condition on one field."""
     name = draw(st.sampled_from(list(POOLS)))
     pool = POOLS[name]
     known = [value for value in pool if value is not None]
@@ -169,9 +169,9 @@ class Asked:
     """A query of any `Thing` model, with the expected answer.
 
     Attributes:
-        where: conditions that must all hold.
+        where: conditions that must all be true.
         path: name of an index, `primary`, or None for the planner's choice.
-        backwards: whether reversed.
+        backwards: whether the query is reversed.
     """
 
     where: Sequence[Condition]
@@ -179,7 +179,7 @@ class Asked:
     backwards: bool
 
     def query(self, session: hb.Session, model: Any) -> hb.Query[Any]:
-        """The query."""
+        """Returns the query."""
         made = (
             session.query(model)
             .where(*(part.predicate(model) for part in self.where))
@@ -189,7 +189,7 @@ class Asked:
         return made.reversed() if self.backwards else made
 
     def answer(self, query: hb.Query[Any], rows: Sequence[Values]) -> list[Values]:
-        """The rows among `rows` that the query must find, in the order of its path."""
+        """Returns the rows among `rows` that the query must find, in the order of its path."""
         path = query.explain().path
         layout = query.terms.schema.layout if path == "primary" else query.terms.schema.indexes[path].layout
         place = declared_order(layout)

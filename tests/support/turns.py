@@ -7,15 +7,15 @@ import threading
 from collections.abc import Callable, Sequence
 
 Schedule = Callable[[Sequence[int]], int]
-"""Chooses one of the threads that may continue."""
+"""A function that chooses one of the threads that may continue."""
 
 
 class Crashed(BaseException):
-    """Ends a program deliberately at this point; no `except Exception` of the program catches it."""
+    """Raised to end a program at this point. No `except Exception` of the program catches it."""
 
 
 class Turns:
-    """Decides which of some threads continues.
+    """Decides which of several threads continues.
 
     Args:
         schedule: chooses one of the threads that may continue.
@@ -36,7 +36,7 @@ class Turns:
         self.crashed: set[int] = set()
 
     def wait(self) -> None:
-        """Waits for this thread's turn; returns at once in a thread that takes no turns."""
+        """Waits for this thread's turn. Returns at once in a thread that takes no turns."""
         at = self._threads.get(threading.get_ident())
         if at is None:
             return
@@ -77,13 +77,13 @@ class Turns:
 
 
 def random_turns(seed: int) -> Schedule:
-    """A schedule of stretches of turns, some of them long, drawn from a seed."""
+    """Returns a schedule that is drawn from a seed. Each thread gets several turns in a row, sometimes many."""
     drawn = random.Random(seed)
     return _in_stretches(lambda alive, _: drawn.choice(alive), lambda: drawn.choice((1, 1, 2, 3, 5, 8, 20, 1000)))
 
 
 def short_turns(seed: int) -> Schedule:
-    """A schedule of stretches of at most five turns, drawn from a seed; after each stretch another thread continues."""
+    """Returns a schedule that is drawn from a seed. After at most five turns, another thread continues."""
     drawn = random.Random(seed)
     return _in_stretches(
         lambda alive, at: drawn.choice([other for other in alive if other != at]), lambda: drawn.randrange(1, 6)
@@ -91,8 +91,8 @@ def short_turns(seed: int) -> Schedule:
 
 
 def _in_stretches(following: Callable[[Sequence[int], int], int], length: Callable[[], int]) -> Schedule:
-    """A schedule of stretches of turns. `following` chooses the thread of the next stretch, given the possible threads
-    and the last one; `length` gives the length of the stretch.
+    """Returns a schedule of stretches of turns, in each of which one thread continues. `following` chooses the thread
+    of the next stretch, given the possible threads and the last one. `length` returns the length of the stretch.
     """
     at, left = -1, 0
 

@@ -15,15 +15,15 @@ from tests.support.calls_of_kinds import DEEDS
 from tests.support.deeds import Then, without
 
 PREPENDS = ("prepend", "prepend map")
-"""Calls that put an object under the key before the first one."""
+"""Calls that put an object under the key before the first object."""
 
 
 INSERTS = ("insert", "insert map", "insert j", *PREPENDS)
-"""Calls that put an object only if none exists."""
+"""Calls that put an object only if there is no object under the key."""
 
 
 CREATES = (*INSERTS, "put m", "put both", "put none")
-"""Calls that create an object if none exists."""
+"""Calls that create an object if there is none under the key."""
 
 
 WHOLE = ("add", "add none", "add ttl", "load", "add map", "load map", "add j", *INSERTS)
@@ -33,7 +33,9 @@ raises an error.
 
 
 SEVERAL = ("update both", "set both", "update m and x", "put both", "put none")
-"""Updates of several cells: on a limited store, one call for each cell, so other calls may be made in between."""
+"""Updates of several cells. On a limited store, there is one call for each cell, so other calls may be made in
+between.
+"""
 
 
 UNSURE = (hb.ConflictError, hb.UnknownOutcome, hb.UniqueViolation, hb.errors.RowMoved, hb.errors.ClockError)
@@ -52,10 +54,10 @@ class Pair:
         of: the kind of model.
         distinct: whether the server's clock moved with every request.
         limited: whether the store could check only one cell.
-        begin: the calls before.
-        state: the contents that these calls left.
+        begin: the calls that were made before.
+        state: the contents after these calls.
         deeds: the calls.
-        errors: the error that each of them raised, or None.
+        errors: the errors that the calls raised; None for a call without an error.
         base: the number from which the values of this run are derived.
     """
 
@@ -69,11 +71,11 @@ class Pair:
     base: int
 
     def then(self, at: int, state: State) -> Then:
-        """The state after one of the calls."""
+        """Returns the state after one of the calls."""
         return DEEDS[self.deeds[at]].then(self.of, state, self.base + 5 + at)
 
     def wrong(self, found: State) -> str | None:
-        """The error in the result, if any."""
+        """Returns a description of the error in the result, or None."""
         outcomes = list(self.orders())
         if found in outcomes or self._allowed(found) or self._mixed(found, outcomes):
             return None
@@ -81,7 +83,7 @@ class Pair:
         return f"found {dict(found)} with {errors}, not one of {[dict(each) for each in outcomes]}"
 
     def orders(self) -> Iterator[State]:
-        """The states after the two calls in either order, as far as the order agrees with their answers."""
+        """Yields the states after the two calls in either order, as far as the order agrees with their answers."""
         for order in ((0, 1), (1, 0)):
             states = [self.state]
             for at in order:
@@ -102,7 +104,7 @@ class Pair:
             yield from states
 
     def _allowed(self, found: State) -> bool:
-        """The additional states that the documentation allows, although no order of the calls leads to them."""
+        """Returns whether the documentation allows the contents, although no order of the calls leads to them."""
         of, state = self.of, self.state
         if (
             self.limited
@@ -151,17 +153,17 @@ class Pair:
             if any(self.errors):
                 continue
             if ("ttl" in one or "add ttl" in self.begin) and "delete" not in other and found == alone:
-                # the row's time was drawn before, so the other call wins although it came first
+                # the time of the row was drawn earlier, so the other call wins although it was made first
                 return True
             timed = of.indexed and not of.schema.versioned
             inserts = one in INSERTS or (one in CREATES and "k" not in state)
             if timed and inserts and other in WHOLE and found == self._put_over(alone, self.then(at, state)):
-                return True  # in the same way, the other call had drawn its time before, and put its row later
+                return True  # in the same way, the other call had drawn its time earlier, and put its row later
         return False
 
     def _put_before_deleted(self, found: State, at: int) -> bool:
-        """Whether only a new object is left: a query is not a snapshot, and the new row comes before the rows that it
-        has read.
+        """Returns whether only a new object is left. This is possible because a query is not a snapshot, and the new
+        row comes before the rows that the query has read.
         """
         after = self.then(at, self.state)
         if isinstance(after, type):
@@ -172,7 +174,9 @@ class Pair:
         return any(found == {**kept, before: after[name]} for before in order[: order.index(name) + 1])
 
     def _gap(self, found: State, at: int) -> bool:
-        """Whether a prepend has skipped the claim of the other call, which ended before it could put its object."""
+        """Returns whether a prepend has skipped the claim of the other call, which ended before it could put its
+        object.
+        """
         claimed = self.then(at, self.state)
         if isinstance(claimed, type):
             return False
@@ -182,8 +186,8 @@ class Pair:
         }
 
     def _put_over(self, under: Then, then: Then) -> State | None:
-        """The objects that one call puts, combined with the objects that the other call leaves, whose entries remain;
-        None if one of them is an error.
+        """Returns the objects that one call puts over the objects that the other call leaves, whose map entries remain.
+        Returns None if one of the calls is an error.
         """
         if isinstance(under, type) or isinstance(then, type):
             return None
@@ -194,16 +198,16 @@ class Pair:
         }
 
     def _mixed(self, found: State, outcomes: Sequence[State]) -> bool:
-        """Whether a delete of a cell has hidden the cell of a put in the same millisecond, or a row was changed by
-        several calls.
+        """Returns whether a delete of a cell has hidden the cell of a put in the same millisecond, or a row was changed
+        by several calls.
         """
         deletes = any(f.null == "delete" for f in self.of.schema.columns)
         apart = self.limited and (deletes or any(deed in SEVERAL for deed in self.deeds))
         if not apart and (self.distinct or not deletes):
             return False
         if any("ttl" in deed for deed in (*self.deeds, *self.begin)) and not any(self.errors):
-            # The times of both calls were drawn before, so one of them is lost. In the same millisecond, its None hides
-            # a value of the other.
+            # The times of both calls were drawn before, so one of them is lost. In the same millisecond, a None of one
+            # call hides a value of the other.
             outcomes = [*outcomes, *(each for at in (0, 1) if not isinstance(each := self.then(at, self.state), type))]
         values = [row for each in outcomes for row in each.values()]
         return any(each.keys() == found.keys() for each in outcomes) and all(

@@ -1,7 +1,7 @@
-"""Two programs that each make one call for the same row, with their requests to the store in any order.
+"""Runs two programs that each make one call for the same row, with their requests to the store in any order.
 
 The programs run in threads, and a schedule decides which of them makes its next request. The server's clock moves
-either only in the programs' own pauses, or with every request.
+either only in the pauses of the programs, or with every request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.support.two_outcomes import INTERRUPTED, Pair
 
 
 class SteppedStore(RecordingStore):
-    """Lets the thread of a program make one request in each of its turns.
+    """A store that lets the thread of a program make one request in each of its turns.
 
     Args:
         distinct: whether the server's clock moves with every request.
@@ -51,7 +51,7 @@ class SteppedStore(RecordingStore):
         answer = self._at_once(call, apply)
         if call.name in ("delete", "mutate_row", "check_and_mutate", "check_and_mutate_many") and _deletes(call.items):
             turns.wait()
-            self.now += 1  # the store's own pause
+            self.now += 1  # the pause of the store itself
         return answer
 
     def _perhaps(self, fault: Fault, call: Call, apply: Any) -> Any:
@@ -70,13 +70,13 @@ class SteppedStore(RecordingStore):
         return self._carried_out(call, apply)
 
     def tick(self) -> None:
-        """A pause of a program."""
+        """Pauses a program until the next tick of the clock."""
         if self.turns is not None:
             self.turns.wait()
         self.now += 1
 
     def pass_by(self, _: object, passed: int) -> None:
-        """A pause until the server's clock shows a later time."""
+        """Pauses until the server's clock shows a later time."""
         self.tick()
         self.now = max(self.now, passed + 1)
 
@@ -86,7 +86,7 @@ class Fault:
     """A request that fails.
 
     Attributes:
-        left: the number of requests that succeed before.
+        left: the number of requests that succeed before the failing one.
         sent: whether the failing request was sent.
         carried_out: whether the failing request was carried out.
     """
@@ -103,7 +103,7 @@ def _deletes(items: Sequence[Any]) -> bool:
 
 
 Errors = tuple[type[BaseException] | None, type[BaseException] | None]
-"""The error of each of two calls, or None."""
+"""The error of each of two calls, or None if it raised none."""
 
 
 @frozen
@@ -131,13 +131,13 @@ class Stage:
 
     @classmethod
     def of_kind(cls, of: Kind, *, distinct: bool, limited: bool = False) -> Stage:
-        """A new store."""
+        """Returns a new store."""
         store = SteppedStore(distinct=distinct, limited=limited)
         hb.create_tables(store, of.model, create_external=True)
         return cls(of, store, hb.SessionFactory(store))
 
     def run(self, begin: Sequence[str], deeds: Sequence[str], number: int, schedule: Schedule) -> Result:
-        """Makes two calls at the same time. `number` must be new, since it determines the key and the values."""
+        """Makes two calls at the same time. `number` must be unused, because it determines the key and the values."""
         key, base = f"{number:07}", 10 * number
         with (
             patch("hbmodel.protocol.driver.let_tick_pass", self.store.tick),
@@ -227,12 +227,14 @@ class Stage:
 
     @property
     def _leaves_entries(self) -> bool:
-        """Whether entries that are put while their object is deleted may remain, unseen until the key is used again."""
+        """Whether map entries that are put while their object is deleted may remain. They are not visible until the key
+        is used again.
+        """
         of = self.of
         return not (of.indexed or of.schema.versioned) and (self.store.limited or of.wide or not of.required)
 
     def _found(self, key: str) -> tuple[State, str | None]:
-        """The remaining rows, and the error if different ways to read them disagree."""
+        """Returns the remaining rows, and an error if different ways to read them disagree."""
         of, session = self.of, self.sessions()
         found: dict[str, Row] = {}
         for name, fields in ((name, names(of, key, name)) for name in of.places):

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 PATIENCE = 120.0
-"""The number of seconds after which nothing more is expected. A test that passes waits for a fraction of a second."""
+"""The number of seconds after which a wait is given up. A test that passes waits only for a fraction of a second."""
 
 
 def comes_true(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
-    """Whether something becomes true within a number of seconds."""
+    """Waits until a condition is true. Returns whether it became true within a number of seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -20,5 +20,5 @@ def comes_true(condition: Callable[[], object], seconds: float = PATIENCE) -> bo
 
 
 def wait_until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Waits until something is true; fails after a number of seconds."""
+    """Waits until a condition is true, and fails after a number of seconds."""
     assert comes_true(condition, seconds), f"not true after {seconds} s"

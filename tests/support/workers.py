@@ -1,4 +1,4 @@
-"""Threads that each read and write their own rows through one store, and check the contents."""
+"""Runs threads that each read and write separate rows through one store, and check the contents."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SAMPLES = 200
 
 
 class Worker:
-    """A thread that reads and writes its own rows, and checks their contents.
+    """A thread that reads and writes rows that no other thread uses, and checks their contents.
 
     Args:
         number: the number of the thread, with which its row keys begin.
         store: the store that all threads share.
-        end: the time on `time.monotonic`'s clock at which to stop, if each step has been done.
+        end: the time on the clock of `time.monotonic` at which to stop, if each step has been done.
     """
 
     def __init__(self, number: int, store: hb.Store, end: float) -> None:
@@ -82,7 +82,7 @@ class Worker:
         assert found == sorted(self.known.items(), reverse=backwards)[:limit]
 
     def scan_in_part(self, session: hb.Session) -> None:
-        """Several scans at the same time, each abandoned halfway, closed or dropped."""
+        """Runs several scans at the same time, each of which is abandoned in the middle, closed or dropped."""
         middle = self.keys[ROWS // 2]
         scans = [
             Scan(KeyRange(self.range.start, middle), batch_size=5),
@@ -119,7 +119,7 @@ class Worker:
 
 @contextmanager
 def tables(url: str) -> Iterator[str]:
-    """Creates the tables that the threads need; yields the options of the URL of a store with these tables."""
+    """Creates the tables that the threads need, and yields the URL options of a store with these tables."""
     options = f"table_prefix=t{uuid4().hex[:8]}"
     with hb.connect(f"{url}?{options}") as store:
         store.create_table("rows", [Family(b"d")])
@@ -130,8 +130,8 @@ def tables(url: str) -> Iterator[str]:
 
 
 def work(store: hb.Store, seconds: float, disturb: Callable[[], None]) -> list[Worker]:
-    """Lets all threads work for some seconds, and calls a function repeatedly meanwhile; returns the threads, whose
-    steps were all correct.
+    """Lets all threads work for some seconds, and calls a function repeatedly in the meantime. Returns the threads,
+    whose steps were all correct.
     """
     end = time.monotonic() + seconds
     workers = [Worker(number, store, end) for number in range(THREADS)]

@@ -1,4 +1,4 @@
-"""Drawings of keys and rows: bytes as boxes with their meaning, from models and what a store holds of them."""
+"""Draws keys and rows: bytes as boxes with their meaning, from models and from the contents of a store."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.store import Scan, Store
 
 SIZE = 13
-"""Of the letters, in pixels."""
+"""The size of the letters, in pixels."""
 
 LETTER = 0.62 * SIZE
-"""The width of a letter: all fonts that are asked for have one width for all letters, of 0.6 of their size or a
+"""The width of a letter. In the fonts that are used, all letters have the same width, which is 0.6 of their size or a
 little more.
 """
 
@@ -45,13 +45,13 @@ text { font: 13px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; 
 
 @frozen
 class Segment:
-    """Some bytes that stand for one thing.
+    """Some bytes that represent one thing, such as a field.
 
     Attributes:
-        style: how it is drawn.
-        label: what it is.
+        style: the style of its box.
+        label: the name of the thing.
         data: its bytes.
-        value: what they say.
+        value: the value that the bytes represent, as text.
     """
 
     style: str
@@ -61,7 +61,7 @@ class Segment:
 
 
 def row_segments(schema: TableSchema, row: bytes) -> Iterator[Segment]:
-    """The parts of a row key."""
+    """Yields the parts of a row key."""
     layout, width = schema.row_layout, schema.salt.width
     if width:
         yield Segment("kind", "salt", row[:width], f"bucket {row[0]}")
@@ -70,7 +70,7 @@ def row_segments(schema: TableSchema, row: bytes) -> Iterator[Segment]:
 
 
 def entry_segments(index: Index, entry: bytes) -> Iterator[Segment]:
-    """The parts of the key of an index entry: the fields of the index, and those that lead to the row."""
+    """Yields the parts of the key of an index entry: the fields of the index, and the fields that lead to the row."""
     width = index.salt.width
     assert not width, "entries are drawn without a salt"
     yield from key_fields(
@@ -79,14 +79,14 @@ def entry_segments(index: Index, entry: bytes) -> Iterator[Segment]:
 
 
 def splits(schema: TableSchema) -> Mapping[str, timedelta]:
-    """The fields whose values are split over row key and qualifier."""
+    """Returns the fields whose values are split over row key and qualifier."""
     return {f.name: f.row_span for f in schema.fields if f.is_key and f.row_span is not None}
 
 
 def key_fields(
     split: Mapping[str, timedelta], style: Callable[[str], str], layout: KeyLayout, values: Sequence[Any], data: bytes
 ) -> Iterator[Segment]:
-    """The fields of a key, which the bytes begin with."""
+    """Yields the fields of a key with which the bytes begin."""
     for slot, value in zip(layout.slots, values, strict=True):
         name, width = slot.of.name, slot.of.codec.width
         own = data[: len(slot.encode(value)) if width is None else width]
@@ -100,24 +100,24 @@ def key_fields(
 
 
 def said(value: Any) -> str:
-    """A value as it is drawn."""
+    """Returns a value as text for a drawing."""
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M}"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def hexed(data: bytes) -> str:
-    """Bytes as they are drawn."""
+    """Returns bytes in hex for a drawing."""
     return data.hex(" ")
 
 
 def text_of(data: bytes) -> str:
-    """Bytes as text, what is no letter in hex."""
+    """Returns bytes as text, with bytes that are no letters in hex."""
     return "".join(chr(byte) if 32 < byte < 127 else f"\\x{byte:02x}" for byte in data)
 
 
 def rows_of(store: Store, table: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
-    """The rows of a table, each with its cells, in the order of their keys."""
+    """Returns the rows of a table, each with its cells, in the order of their keys."""
     (batches,) = store.scan(table, [Scan()])
     return [
         (row.row, {column: cell.value for column, cell in row.columns.items()}) for batch in batches for row in batch
@@ -129,7 +129,7 @@ class Drawing:
     """An SVG that grows downwards.
 
     Attributes:
-        title: what it shows, for those who do not see it.
+        title: a description for people who cannot see the drawing.
     """
 
     title: str
@@ -137,7 +137,9 @@ class Drawing:
     _size: list[float] = field(factory=lambda: [0.0, 0.0])
 
     def text(self, x: float, y: float, text: str, style: str = "") -> float:
-        """Writes text with its left end and its base line here; returns where it ends."""
+        """Writes text, with its left end and its base line at the given point. Returns the coordinate of its right
+        end.
+        """
         element = ElementTree.Element("text", {"x": f"{x:g}", "y": f"{y:g}", **({"class": style} if style else {})})
         element.text = text
         self._shapes.append(element)
@@ -161,7 +163,7 @@ class Drawing:
         self._size[:] = max(self._size[0], x), max(self._size[1], y)
 
     def svg(self) -> str:
-        """The file."""
+        """Returns the contents of the SVG file."""
         width, height = (f"{size + 12:.0f}" for size in self._size)
         root = ElementTree.Element(
             "svg",
@@ -181,7 +183,7 @@ class Drawing:
 
 
 def strip(drawing: Drawing, x: float, y: float, segments: Sequence[Segment]) -> float:
-    """Draws bytes as boxes, each with its label above and its value below; returns the coordinate of its end."""
+    """Draws bytes as boxes, each with its label above and its value below. Returns the coordinate of the right end."""
     for segment in segments:
         shown = hexed(segment.data) or " "
         width = max(len(text) for text in (shown, segment.label, segment.value)) * LETTER + 2 * PAD
@@ -194,7 +196,9 @@ def strip(drawing: Drawing, x: float, y: float, segments: Sequence[Segment]) -> 
 
 
 def line_of_boxes(drawing: Drawing, x: float, y: float, boxes: Sequence[tuple[str, str]], width: float) -> float:
-    """Draws boxes of one width next to each other, each with its style and text; returns where they end."""
+    """Draws boxes of one width next to each other, each with its style and text. Returns the coordinate of the right
+    end.
+    """
     for style, text in boxes:
         drawing.box(x, y, width, LINE + 4, style)
         drawing.text(x + PAD, y + 18, text)
@@ -205,8 +209,8 @@ def line_of_boxes(drawing: Drawing, x: float, y: float, boxes: Sequence[tuple[st
 def stack(
     drawing: Drawing, x: float, y: float, boxes: Sequence[tuple[str, str]], width: float | None = None
 ) -> tuple[float, float]:
-    """Draws boxes of one width below each other, each with its style and text; returns where they end, to the right
-    and below.
+    """Draws boxes of one width below each other, each with its style and text. Returns the coordinates of the right and
+    the lower end.
     """
     width = width or max(len(text) for _, text in boxes) * LETTER + 2 * PAD
     for style, text in boxes:
@@ -218,8 +222,8 @@ def stack(
 
 
 def keys_of_rows(drawing: Drawing, x: float, y: float, rows: Sequence[tuple[str, str, str]]) -> float:
-    """Draws the keys of rows below each other, each with its style, its bytes and what they say next to them;
-    returns where they end.
+    """Draws the keys of rows below each other, each with its style, its bytes and their meaning. Returns the coordinate
+    of the lower end.
     """
     right, bottom = stack(drawing, x, y, [(style, key) for style, key, _ in rows])
     for number, (_, _, text) in enumerate(rows):
@@ -228,6 +232,6 @@ def keys_of_rows(drawing: Drawing, x: float, y: float, rows: Sequence[tuple[str,
 
 
 def write(here: Path, drawn: Mapping[str, str]) -> None:
-    """Writes the files."""
+    """Writes the SVG files of drawings."""
     for name, text in drawn.items():
         (here / name).write_text(text, encoding="utf-8")

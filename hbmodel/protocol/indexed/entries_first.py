@@ -1,9 +1,9 @@
 """Writes rows with index entries and without system cells, as a sans-IO generator: first the entries, then the rows.
 
 The rows are written as in a model without indexes. They never change, so no entry can be wrong, but an entry can be
-superfluous because its row was never put, was deleted, or has expired. Such entries are deleted only by a repair. A
-program that deletes a row could not distinguish the row's entry from the entry of a later put of the same key, since
-the server sets the row's timestamp.
+superfluous because its row was never put, was deleted, or has expired. Only a repair deletes superfluous entries. A
+program that deletes a row cannot do it, because it could not distinguish the row's entry from the entry of a later put
+of the same key: the server sets the row's timestamp.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def with_entries_first(
     protocol: Protocol[R],
     placed: list[R] | None = None,
 ) -> Protocol[R]:
-    """Puts the entries of objects, carries out the protocol that puts their rows, and acknowledges.
+    """Puts the entries of objects, runs the protocol that puts their rows, and acknowledges.
 
     If the protocol took too long, a repair may have deleted the entries as orphans. In this case the entries are put
     again before the acknowledgement.

@@ -1,8 +1,7 @@
 """Adds index entries and system cells for existing rows, as a sans-IO generator.
 
-An entry has the timestamp of its row's version. If a writer has changed the row in the meantime, this writer has put
-its own entries at a later time. The writer's deletes have timestamps below that time, so they never hide a current
-entry (rule 9).
+An entry has the timestamp of its row's version. If a writer has changed the row in the meantime, it has put new entries
+at a later time. Its deletes have timestamps below that time, so they never hide a current entry (rule 9).
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class RowEntries:
 
 @frozen(eq=False)
 class RowIndexer:
-    """Makes the entries of rows as they are read.
+    """Makes the index entries of rows that were read.
 
     Attributes:
         indexes: the indexes whose entries are made, each with its live table.
@@ -73,7 +72,9 @@ class RowIndexer:
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """The columns that must be read from a row: all of them if rows without system cells may have to get these."""
+        """The columns that must be read from a row: all columns if rows without system cells may have to get system
+        cells.
+        """
         if self.adopting:
             return self.schema.row_columns
         return self.reader.columns if self.plain else tuple(sorted({*self.reader.columns, self.schema.version_column}))
@@ -86,7 +87,7 @@ class RowIndexer:
         return (schema.version_column, schema.status_column) if has_status else (schema.version_column,)
 
     def of(self, row: Row | None) -> RowEntries | None:
-        """The entries of a row that was read with `columns`. None if the row is not an object."""
+        """Returns the entries of a row that was read with `columns`. Returns None if the row is not an object."""
         if row is None or not self.reader.exists(row):
             return None
         schema = self.schema
@@ -103,8 +104,8 @@ class RowIndexer:
             return RowEntries(row.row, version, (), adoption, error)
 
     def _oldest(self, row: Row, after: int = -1) -> int:
-        """The timestamp of the oldest cell of a column whose timestamp exceeds the argument `after`. System cells do
-        not count. If no such cell exists, the timestamp of the oldest of all cells.
+        """Returns the timestamp of the oldest cell whose timestamp exceeds `after`, without system cells. If there is
+        no such cell, returns the timestamp of the oldest of all cells.
         """
         is_system = self.schema.is_system
         own = [
@@ -113,10 +114,10 @@ class RowIndexer:
         return min(own or [cell.timestamp for cell in row.columns.values()])
 
     def _adoption(self, row: Row, end: int | None) -> Put | None:
-        """The system cells that the row lacks.
+        """Returns a put of the system cells that the row lacks, or None.
 
-        These cells get the timestamp of the oldest cell of the row. So the timestamp of every delete of the row is
-        above theirs, even if the delete is still in progress and an update has overtaken it.
+        These cells get the timestamp of the oldest cell of the row. So every delete of the row has a later timestamp,
+        even if the delete is still in progress and an update has overtaken it.
         """
         schema = self.schema
         live = row.columns.get(schema.liveness_column)
@@ -158,20 +159,19 @@ class RowIndexer:
 def index_rows(
     indexer: RowIndexer, rows: Sequence[Row], since: int, again: bool = False
 ) -> Protocol[list[RowEntries] | None]:
-    """Puts the entries of rows just read, and the system cells that rows lack. Any number of builders may do so, any
-    number of times.
+    """Puts the entries of rows that have just been read, and the system cells that the rows lack. Any number of
+    builders may do so, any number of times.
 
     Args:
         rows: rows read with the `columns` of the indexer.
         since: a reading of the clock, in ms, from before the rows were read.
-        again: whether lost entries are put again. They are put at the time `since`, above the deletes that removed
-            them. A surplus entry does no harm: repair removes it, after the clocks of all writers have passed that
-            time. The entries are put unverified, because their timestamps are above the marks of writers that change
-            the rows now.
+        again: whether lost entries are put again. Lost entries are put at the time `since`, above the deletes that
+            removed them. A superfluous entry is harmless: a repair removes it when the clocks of all writers have
+            passed that time. The entries are put unverified, because their timestamps are above the marks of writers
+            that are changing the rows now.
 
     Returns:
-        The entries of the rows that are objects; None if the rows were read too long ago, so that they must be read
-        again.
+        The entries of the rows that are objects; None if the rows are too old and must be read again.
     """
     row_entries = [entries for row in rows if (entries := indexer.of(row)) is not None]
     schema = indexer.schema
@@ -194,11 +194,11 @@ def keep_entries(indexer: RowIndexer, row: bytes) -> Protocol[None]:
 
 
 def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict[bytes, HbmodelError]]:
-    """Puts the entries of rows as they are now, after a writer has noticed that the indexes have changed or that it was
+    """Puts the entries of the current rows, after a writer has noticed that the indexes have changed or that it was
     interrupted.
 
-    They are put like lost entries, see `index_rows`: a repair may have deleted a row's entries as orphans before the
-    row was put.
+    The entries are put like lost entries, see `index_rows`: a repair may have deleted a row's entries as orphans before
+    the row was put.
 
     Args:
         rows: the keys of the rows; a row that is not an object needs no entries.
@@ -221,7 +221,8 @@ def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict
 
 
 def _moved(schema: TableSchema, put: Put, timestamp: int) -> Put:
-    """The put, with its time raised to at least `timestamp`. If the time is raised, the entry becomes unverified.
+    """Returns the put, with its time raised to at least `timestamp`. If the time is raised, the entry becomes
+    unverified.
 
     The new put still expires at the same time, or at once if that time has passed.
     """

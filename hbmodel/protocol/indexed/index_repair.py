@@ -1,5 +1,5 @@
-"""Removes entries without a row, which crashes have left behind, and old markers of deleted rows, as sans-IO generators
-(rules 4 and 6).
+"""Removes old markers of deleted rows, and entries without a row that crashes have left, as sans-IO generators (rules 4
+and 6).
 
 If an interrupted writer has left a correct entry of a covering index unverified, the entry is put again as verified.
 """
@@ -29,12 +29,12 @@ from hbmodel.store.values import Cell, ConditionalChange, Delete, Put, Row
 
 
 def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
-    """Deletes entries that match no row, and marks of entries that were deleted. Each is deleted up to its own
-    timestamp. The result contains what was deleted.
+    """Deletes entries that match no row, and marks of deleted entries, each up to its own timestamp. Returns the
+    deleted entries and marks.
 
     An entry is deleted only under two conditions. The entry and its row must be older than the grace time, so that the
-    row's writers have ended. And the row, read once more after this check, must still not have the entry. Entries of
-    rows that expire are left alone. The entries must just have been read; `grace` is in ms.
+    row's writers have ended. And the row must be read again after this check, and must still not have the entry.
+    Entries of rows that expire are not deleted. The entries must just have been read; `grace` is in ms.
     """
     odd = yield from differing(indexer, index, entries)
     if not odd:
@@ -44,7 +44,7 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
     if not old:
         return []
     again = yield from differing(indexer, index, old)
-    # If a row has changed in between, its entries are left to its writer.
+    # If a row has changed in the meantime, its entries are the task of its writer.
     stale = [
         entry for entry, row in again if not expires(indexer, row) and now - newest_time(indexer, entry, row) > grace
     ]
@@ -61,11 +61,11 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
     Returns these entries.
 
     An entry is put only under two conditions. The entry and its row must be older than the grace time, so that the
-    writer that left the mark has ended. And the row, read again after this check, must be the same. Later writers put a
-    mark above the entry. The whole entry is put, at the mark's timestamp.
+    writer that left the mark has ended. And the row must be read again after this check, and must be unchanged. Later
+    writers put a mark above the entry. The whole entry is put, at the mark's timestamp.
 
     Args:
-        entries: the entries, just read; all of them are current entries of their rows.
+        entries: the entries, which must just have been read and must be current entries of their rows.
     """
     schema = indexer.schema
     rows_of = KeyMapper(schema).rows_of_entry_code(index)
@@ -96,13 +96,13 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
 def purge_markers(
     schema: TableSchema, rows: Sequence[Row], grace: int, delete: bool = True, *, checks: bool = False
 ) -> Protocol[list[bytes]]:
-    """Deletes the markers of deleted rows that are older than the grace time, each at exactly its own timestamp.
-    Returns the keys of these rows.
+    """Deletes the markers of deleted rows that are older than the grace time, each at exactly the timestamp of the
+    marker. Returns the keys of these rows.
 
     Args:
         schema: the schema of the model. Its table must not be in adoption, where only a marker distinguishes a deleted
             row from a row without system cells.
-        rows: the rows, just read, with their liveness cell at least.
+        rows: the rows, which must just have been read, with at least the liveness cell.
         delete: if False, nothing is deleted; the row keys that would be deleted are returned.
         checks: whether the store can delete a row under the condition that it still has its marker. A put with the time
             of the marker, by a program that was paused for longer than the grace time, may arrive at any moment, and an
@@ -138,7 +138,7 @@ def purge_markers(
 
 
 def marker_of(schema: TableSchema, row: Row | None) -> Cell | None:
-    """The liveness cell of a dead row, or None."""
+    """Returns the liveness cell of a dead row, or None."""
     cell = None if row is None else row.columns.get(schema.liveness_column)
     return cell if cell is not None and cell.value.startswith(DEAD) else None
 

@@ -1,4 +1,4 @@
-"""Compares an index with its table in both directions, as sans-IO generators; nothing is changed."""
+"""Compares an index with its table in both directions, as sans-IO generators that change nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hbmodel.protocol.operations import GetRows, Protocol, ReadClock
 from hbmodel.store.values import Row
 
 LOOKS = 5
-"""The number of times that a row is read if it changes during the check. After that, it is left to its writers."""
+"""The number of times that a row is read if it changes during the check. After that, the row is left to its writers."""
 
 
 @frozen
@@ -25,7 +25,7 @@ class Entry:
 
     Attributes:
         timestamp: the time of the newest cell of the entry, marks included, in ms.
-        bare: whether only a mark of the entry remains.
+        bare: whether only a mark is left of the entry.
         unverified: whether the entry belongs to a covering index and is not verified, so that its row must be read.
     """
 
@@ -36,7 +36,7 @@ class Entry:
 
     @classmethod
     def of(cls, schema: TableSchema, index: Index, row: Row) -> Entry:
-        """An entry that was read with `RowIndexer.entry_columns`."""
+        """Returns an entry that was read with `RowIndexer.entry_columns`."""
         bare = is_bare(schema, row)
         unverified = index.name in schema.covering and not bare and not is_verified(schema, row)
         return cls(row.row, max(cell.timestamp for cell in row.columns.values()), bare, unverified)
@@ -61,9 +61,9 @@ class EntryFindings:
 
     Attributes:
         stale: entries that match no current row, and are old enough for repair.
-        pending: entries that match no current row and are younger, so that a writer may be about to put the row.
-        expiring: entries that differ from a row that will expire. They expire with it, and older cells of the row may
-            become visible.
+        pending: entries that match no current row but are younger, so that a writer may still put the row.
+        expiring: entries that differ from a row that will expire. They expire with the row, and older cells of the row
+            may then become visible.
         unverified: correct entries, old enough for repair, that are not verified because a writer was interrupted.
         bare: marks of deleted entries, old enough for repair. No query reads them.
     """
@@ -76,7 +76,7 @@ class EntryFindings:
 
 
 def find_missing(indexer: RowIndexer, rows: Sequence[Row]) -> Protocol[RowFindings]:
-    """Looks for the entries of rows just read.
+    """Looks for the entries of rows that have just been read.
 
     A writer puts the entries before the row, so a row that was read has its entries, unless the row has changed since.
     If an entry seems to be missing, its row is read again: the entry is missing only if the row is still the same.
@@ -104,7 +104,7 @@ def find_missing(indexer: RowIndexer, rows: Sequence[Row]) -> Protocol[RowFindin
 
 
 def _lacking(indexer: RowIndexer, expected: Sequence[RowEntries]) -> Protocol[list[RowEntries]]:
-    """The rows that lack an entry."""
+    """Returns the rows that lack an entry."""
     version = indexer.schema.version_column
     lacking: dict[bytes, RowEntries] = {}
     for index in indexer.indexes:
@@ -118,14 +118,14 @@ def _lacking(indexer: RowIndexer, expected: Sequence[RowEntries]) -> Protocol[li
 
 
 def _same(one: RowEntries, other: RowEntries) -> bool:
-    """Whether none of the row's values that an index uses was written between two reads of the row."""
+    """Returns whether no value of the row that an index uses was written between two reads of the row."""
     return one.version == other.version and [(t, p.row, p.cells) for t, p in one.entries] == [
         (t, p.row, p.cells) for t, p in other.entries
     ]
 
 
 def find_stale(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[EntryFindings]:
-    """Compares entries, which must just have been read, with the rows that they point to; `grace` is in ms."""
+    """Compares entries, which must just have been read, with the rows to which they point. `grace` is in ms."""
     odd = yield from differing(indexer, index, entries)
     now = yield ReadClock()
     wrong = {entry.key for entry, _ in odd}
@@ -141,7 +141,7 @@ def find_stale(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grac
 
 
 def differing(indexer: RowIndexer, index: Index, entries: Sequence[Entry]) -> Protocol[list[tuple[Entry, Row | None]]]:
-    """The entries that are not current entries of their rows, each with the row as it was read."""
+    """Returns the entries that are not current entries of their rows, each with its row as it was read."""
     schema = indexer.schema
     rows_of = KeyMapper(schema).rows_of_entry_code(index)
     rows = [_row_of(rows_of, entry.key) for entry in entries]
@@ -157,7 +157,7 @@ def differing(indexer: RowIndexer, index: Index, entries: Sequence[Entry]) -> Pr
 
 
 def _row_of(rows_of: Callable[[bytes], Sequence[bytes]], entry: bytes) -> bytes | None:
-    """The row key that an entry points to; None for an entry that no row can have."""
+    """Returns the row key that an entry points to, or None for an entry that no row can have."""
     try:
         return rows_of(entry)[0]
     except DecodingError:
@@ -165,7 +165,7 @@ def _row_of(rows_of: Callable[[bytes], Sequence[bytes]], entry: bytes) -> bytes 
 
 
 def _has(expected: RowEntries | None, index: Index, entry: bytes) -> bool:
-    """Whether a row has an entry; True if the entries of the row cannot be made."""
+    """Returns whether a row has an entry. Returns True if the entries of the row cannot be made."""
     if expected is None:
         return False
     return expected.error is not None or any(
@@ -174,12 +174,12 @@ def _has(expected: RowEntries | None, index: Index, entry: bytes) -> bool:
 
 
 def expires(indexer: RowIndexer, row: Row | None) -> bool:
-    """Whether a row expires. If it does, older cells of the row may become visible."""
+    """Returns whether a row expires. If it does, older cells of the row may become visible."""
     return row is not None and end_of_live(row, indexer.schema.liveness_column) is not None
 
 
 def newest_time(indexer: RowIndexer, entry: Entry, row: Row | None) -> int:
-    """The later one of two times: that of an entry, and that of the version of its row."""
+    """Returns the time of an entry or the time of the version of its row, whichever is later."""
     system = (indexer.schema.version_column, indexer.schema.liveness_column)
     times = [] if row is None else [row.columns[column].timestamp for column in system if column in row.columns]
     return max([entry.timestamp, *times])

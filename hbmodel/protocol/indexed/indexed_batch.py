@@ -56,7 +56,7 @@ class BatchPlan:
 
 
 def by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
-    """Groups mutations by table. Each mutation is given together with its table."""
+    """Groups pairs of a table and a mutation by table."""
     gathered: dict[str, list[Any]] = defaultdict(list)
     for table, mutation in mutations:
         gathered[table].append(mutation)
@@ -64,10 +64,9 @@ def by_table(mutations: Iterable[tuple[str, Any]]) -> Mapping[str, list[Any]]:
 
 
 def plan_unread(planner: IndexedRowPlanner, writes: Sequence[PutObject], now: int) -> BatchPlan:
-    """The plan of writes that need no old row (`IndexedRowPlanner.needs_read`), which is made in one pass over the
-    writes.
+    """Plans writes that need no old row (see `IndexedRowPlanner.needs_read`), in one pass over the writes.
 
-    The result is the same as if each row were planned by itself.
+    The result is the same as if each row were planned separately.
     """
     schema, nonce, version_column, marks = planner.schema, planner.nonce, planner.schema.version_column, planner.marks
     entries: dict[str, list[Put]] = defaultdict(list)

@@ -1,5 +1,5 @@
-"""Plans the mutations of one write from the old row: puts of index entries, the mutation of the row itself, and deletes
-of stale entries, all with their timestamps.
+"""Plans the mutations of one write from the old row, with timestamps: puts of entries, changes of the row, and deletes
+of stale entries.
 
 The rules are numbered as in the index protocol: the primary row is authoritative, index entries are a superset, and
 reads verify them.
@@ -37,11 +37,13 @@ from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, Upd
 from hbmodel.store.values import Delete, Put, Row
 
 DEAD = b"\x00"
-"""First byte of the liveness cell of a dead row; the nonce follows."""
+"""The first byte of the liveness cell of a dead row. A nonce follows it."""
 
 
 def draw_nonce() -> bytes:
-    """A new nonce. It is drawn from the random source of the system, so forked processes never share a nonce."""
+    """Returns a new nonce. It is drawn from the random source of the system, so forked processes never share a
+    nonce.
+    """
     return os.urandom(NONCE_LENGTH)
 
 
@@ -50,16 +52,17 @@ class RowPlan:
     """The mutations of one write, in the order of the protocol's phases.
 
     Attributes:
-        outcome: the outcome that holds once the row is written.
+        outcome: the outcome of the write once the row is written.
         entries: the puts of entries, each with its index table. All of them must be carried out before the put of the
             row.
-        put: the only put of the row.
-        row_delete: the delete that goes with the put of a dead marker or of an expiring row, one ms below the put.
+        put: the put of the row.
+        row_delete: the delete that is sent with the put of a dead marker or of an expiring row, at a time one ms before
+            the put.
         stale: the deletes of stale entries, each with its index table. They start after the acknowledgement.
         marks: the puts that make verified entries unverified, each with its index table. All of them must be carried
             out before the put of the row.
         condition: a column and the value that the row must still have in this column when the row is changed; the value
-            None means no cell. If the condition is None, the row is changed in any case.
+            None means no cell. If the condition is None, the row is changed unconditionally.
     """
 
     outcome: Outcome
@@ -86,7 +89,7 @@ class OldRow:
 
 
 UNREAD = OldRow(False, -1, None)
-"""The old row of a write that does not need the old row, or finds none."""
+"""The old row for a write that does not need to read it, or finds none."""
 
 
 @frozen(eq=False)
@@ -101,14 +104,14 @@ class IndexedRowPlanner:
         mixed: whether other programs still write rows without system cells, at the server's time and without markers of
             deleted rows.
         checks: whether the store can change a row under the condition that a cell has an expected value.
-        together: the objects in wide rows that are changed as a whole, each row by one mutation.
-        keys: packs entries.
-        reader: decodes the group of a row.
-        group: the fields that determine the entries of an index or are covered by one. A put of one of these fields
-            writes all of them.
+        together: the objects in wide rows that are changed as a whole, by one mutation per row.
+        keys: packs the keys of entries.
+        reader: decodes the fields in `group` of a row.
+        group: the fields that determine the entries of an index or are covered by an index. A put of one of these
+            fields writes all of them.
         group_columns: the columns of these fields.
         marks: the cells, in addition to the version, that make a row live.
-        covering: tables of the indexes whose entries have a status.
+        covering: the tables of the indexes whose entries have a status.
     """
 
     schema: TableSchema
@@ -140,14 +143,14 @@ class IndexedRowPlanner:
         object.__setattr__(self, "covering", covering)
 
     def needs_read(self, write: RowWrite) -> bool:
-        """Whether the old row must be read first.
+        """Returns whether the old row must be read first.
 
         A put of a whole object of an immutable model needs no read (rule 1), unless the object expires (rule 10).
         """
         return not (self.schema.immutable and isinstance(write, PutObject) and write.ttl is None)
 
     def old(self, row: Row | None) -> OldRow:
-        """The liveness and the newest cell of a row that was read with the schema's `row_columns` (rule 1)."""
+        """Returns the liveness and the newest cell of a row that was read with the schema's `row_columns` (rule 1)."""
         return (
             UNREAD
             if row is None
@@ -155,10 +158,10 @@ class IndexedRowPlanner:
         )
 
     def plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
-        """The mutations of `write` over `old`, at the time `now` of the corrected clock (ms)."""
+        """Returns the mutations of `write` over `old`, at the time `now` of the corrected clock (ms)."""
         try:
             return self._plan(write, old, now)
-        except HbmodelError as error:  # this row cannot be written, but the other rows of its batch can
+        except HbmodelError as error:  # only this row of the batch cannot be written
             return RowPlan(Outcome("failed", write.row, error=error))
 
     def _plan(self, write: RowWrite, old: OldRow, now: int) -> RowPlan:
@@ -170,7 +173,7 @@ class IndexedRowPlanner:
             or mixed
             or family_life(self.schema) is not None
         )
-        # a write that does not replace the whole row leaves counters alone
+        # a write that does not replace the whole row does not change counters
         newest = old.newest if whole else min(old.newest, newest_beside_counters(self.schema, old.row))
         timestamp, error = time_above(self.schema.table, write.row, newest, now, self.bound)
         if error is not None:
@@ -182,11 +185,11 @@ class IndexedRowPlanner:
         return self._delete(write, old, timestamp)
 
     def version(self, nonce: bytes, old: OldRow, timestamp: int) -> bytes:
-        """The version cell that a write puts at this time, given the row before the write."""
+        """Returns the version cell that a write puts at this time, given the row before the write."""
         return LAST_WRITE_WINS + nonce
 
     def entry_version(self, version: bytes) -> bytes:
-        """The version cell to put into the entries of a row, given the row's own version cell."""
+        """Returns the version cell to put into the entries of a row, given the row's own version cell."""
         return version
 
     def _entries(self, values: Mapping[str, Any], row: bytes) -> list[tuple[Index, bytes]]:
@@ -200,7 +203,7 @@ class IndexedRowPlanner:
         timestamp: int,
         ttl: int | None = None,
     ) -> list[tuple[str, Put]]:
-        """Puts of entries that cover some of the row's cells."""
+        """Returns puts of entries, with the cells of the row that they cover."""
         puts: list[tuple[str, Put]] = []
         for index, entry in entries:
             own = {self.schema.version_column: (version_value := self.entry_version(version))}
@@ -214,7 +217,7 @@ class IndexedRowPlanner:
         return puts
 
     def _stale(self, old: OldRow, entries: Sequence[tuple[str, Put]], timestamp: int) -> list[tuple[str, Delete]]:
-        """The deletes of stale entries, with a timestamp that is one below that of the new version.
+        """Returns the deletes of stale entries, with a timestamp that is one below that of the new version.
 
         So the entry of another writer that has put its row with the new version's timestamp is not deleted (rule 3).
         """
@@ -223,14 +226,14 @@ class IndexedRowPlanner:
         try:
             values = self.reader.values(old.row)
         except (IncompleteRow, DecodingError):
-            # The entries of a damaged row are not known. The row can nevertheless be overwritten and deleted: its
-            # entries remain, and readers skip them.
+            # The entries of a damaged row are not known. The row can nevertheless be overwritten and deleted. Its
+            # entries then remain, and readers skip them.
             return []
         put_again = {(table, put.row) for table, put in entries}
         deletes: list[tuple[str, Delete]] = []
         for index in self.indexes:
-            # Entries that cannot be computed now (the row is older than the index, or a function fails) remain: readers
-            # skip them.
+            # Entries that cannot be computed now (because the row is older than the index, or a function fails) remain,
+            # and readers skip them.
             with suppress(KeyTooLong, EncodingError, ComputedFieldError):
                 gone, families = self.keys.entries(index, values, old.row.row), entry_families(self.schema, index)
                 deletes += [(index.table, Delete(entry, families=families, timestamp=timestamp - 1)) for entry in gone]
@@ -239,11 +242,11 @@ class IndexedRowPlanner:
     def _marks(
         self, stale: Sequence[tuple[str, Delete]], nonce: bytes, timestamp: int, own: Sequence[tuple[str, Put]] = ()
     ) -> list[tuple[str, Put]]:
-        """Marks the entries to delete, and the entries in `own`, as unverified, so that no query uses them instead of
-        the row.
+        """Returns marks that make the entries to delete, and the entries in `own`, unverified, so that no query uses
+        them instead of the row.
 
         Rows of immutable models are put without reading the old row. If a put has the same timestamp as a delete, the
-        put may win, and its entry must then be unverified. So the mark of a delete is one millisecond above that
+        put may win, and its entry must then be unverified. So the mark for a delete is one millisecond above that
         timestamp. Marks do not expire with their entries.
         """
         if not self.covering:
@@ -256,8 +259,8 @@ class IndexedRowPlanner:
         return [(table, Put(entry, cells, timestamp)) for table, entry in entries if table in self.covering]
 
     def verifications(self, entries: Sequence[tuple[str, Put]]) -> list[tuple[str, Put]]:
-        """Puts that verify the entries of acknowledged writes, except entries that expire, and entries of an index that
-        some program does not maintain.
+        """Returns puts that verify the entries of acknowledged writes, except entries that expire and entries of an
+        index that some program does not maintain.
         """
         tables = {index.table for index in self.indexes if index.table in self.covering and index.maintained_by_all}
         return [
@@ -265,18 +268,18 @@ class IndexedRowPlanner:
         ]
 
     def full_cells(self, write: PutObject, old: OldRow, version: bytes) -> dict[bytes, bytes]:
-        """The cells of a put of a whole object. If the row is dead or absent, they include zeros for the counters, and
-        empty cells for the other columns that were read (rule 4).
+        """Returns the cells of a put of a whole object. If the row is dead or absent, they include zeros for the
+        counters, and empty cells for the other columns that were read (rule 4).
 
-        The cells that show the times of the last entries of map columns are left unchanged. A put of entries that is
-        older than this write may still be in progress: an empty cell with a later timestamp would hide such a put, and
+        The cells that show the times of the last entries of map columns are left unchanged. A put of map entries that
+        is older than this write may still be in progress. An empty cell with a later timestamp would hide that put, and
         its entries would appear in a later object.
 
-        A put that expires writes every column too, so that no older cell remains under it.
+        A put that expires writes every column too, so that no older cell remains under the put.
         """
         schema = self.schema
         if old.live and old.row is not None and write.ttl is None:
-            # All columns of the group are written (rule 2). In other columns an empty cell is needed only to hide a
+            # All columns of the group are written (rule 2). In other columns, an empty cell is needed only to hide a
             # cell of the live row.
             cells = without_nulls(write.cells, schema.optional_columns - self.group_columns - old.row.columns.keys())
         else:
@@ -302,7 +305,7 @@ class IndexedRowPlanner:
         return self._whole(old, Put(write.row, cells, timestamp, write.ttl), entries, nonce)
 
     def _end_cells(self, end: int | None, nonce: bytes) -> dict[bytes, bytes]:
-        """The cells that say that a row is live, and when it expires.
+        """Returns the cells that say that a row is live and when it expires.
 
         Programs that do not write the version read the expiry cell, and check its nonce when they change the row.
         """
@@ -312,11 +315,13 @@ class IndexedRowPlanner:
         return cells
 
     def end_of(self, row: Row) -> int | None:
-        """The time at which a live row expires, or None if it does not expire."""
+        """Returns the time at which a live row expires, or None if it does not expire."""
         return end_of_adopted(self.schema, row) if self.adopting else end_of_live(row, self.schema.liveness_column)
 
     def _whole(self, old: OldRow, put: Put, entries: Sequence[tuple[str, Put]], nonce: bytes) -> RowPlan:
-        """A put of the whole row; if it expires, no older cells may remain under it or its entries (rule 10)."""
+        """Plans a put of the whole row. If it expires, no older cells may remain under it or under its entries (rule
+        10).
+        """
         assert put.timestamp is not None
         outcome = Outcome("put", put.row, put.timestamp)
         if put.ttl is None:
@@ -328,10 +333,9 @@ class IndexedRowPlanner:
         return RowPlan(outcome, entries, put, older, stale, self._marks(stale, nonce, put.timestamp, entries))
 
     def version_time(self, old: OldRow) -> int:
-        """The time at which the entries of the old row were put.
+        """Returns the time at which the entries of the old row were put.
 
-        -1 for a row that has no entries, because another program put the row, or because the row is older than the
-        first index.
+        Returns -1 for a row without entries, which another program has put, or which is older than the first index.
         """
         cell = None if old.row is None else old.row.columns.get(self.schema.version_column)
         return -1 if cell is None else cell.timestamp
@@ -345,13 +349,14 @@ class IndexedRowPlanner:
         if end is not None or family_life(schema) is not None or (self.mixed and write.row in self.together):
             return self._rewritten(write, old, cells, timestamp, end)
         # If other programs delete without a marker, the cells of the update must not outlive the rest of the row. So
-        # the update has a condition, or a timestamp so low that every delete hides it.
+        # the update has a condition, or a timestamp that is so low that every delete hides it.
         condition = self.condition(old.row) if self.mixed and self.checks else None
         low = self.mixed and condition is None
         at = newest_beside_counters(schema, old.row) + 1 if low else timestamp
         if condition is None and not self.group.intersection(write.changes):
             return RowPlan(Outcome("put", write.row, at), put=Put(write.row, cells, at))
-        # The whole group and the version go in one put, so that no reader ever sees half of an index key (rule 2).
+        # The whole group and the version go in one put, so that no reader ever sees only a part of an index key (rule
+        # 2).
         rest = self._rest(frozenset(write.changes))
         values = {**rest.values(old.row), **write.changes}
         version = self.version(nonce := self.nonce(), old, timestamp)
@@ -371,8 +376,8 @@ class IndexedRowPlanner:
         )
 
     def rewritten_by_updates(self, row: Row) -> bool:
-        """Whether every update of a live row puts the whole row again. Then a delete must not have an earlier time
-        than such an update.
+        """Returns whether every update of a live row puts the whole row again. If so, a delete must not have an earlier
+        time than such an update.
         """
         schema = self.schema
         if schema.versioned or schema.immutable:
@@ -380,18 +385,18 @@ class IndexedRowPlanner:
         return family_life(schema) is not None or self.end_of(row) is not None
 
     def condition(self, row: Row) -> tuple[bytes, bytes] | None:
-        """The cell that shows whether an object has been deleted, or put again as a whole, since it was read.
+        """Returns the cell that shows whether an object has been deleted, or put again as a whole, since it was read.
 
-        See `cell_of_condition`. None for an object that shares a row with other objects of its commit, because these
-        are changed by one mutation.
+        See `cell_of_condition`. Returns None for an object that shares a row with other objects of its commit, because
+        one mutation changes all of them.
         """
         return None if row.row in self.together else cell_of_condition(self.schema, row)
 
     def _condition_of_delete(self, row: Row) -> tuple[bytes, bytes | None] | None:
-        """The cell that a delete checks, and its value, or None.
+        """Returns the cell that a delete checks, and its value, or None.
 
-        Another writer's update may put the whole row again, because its cells must expire together. Without the check,
-        such a put could get a later timestamp than the delete, and the object would come back.
+        An update by another writer may put the whole row again, because its cells must expire together. Without the
+        check, such a put could get a later timestamp than the delete, and the object would reappear.
         """
         if not self.checks:
             return None
@@ -402,14 +407,16 @@ class IndexedRowPlanner:
     def _rewritten(
         self, write: UpdateFields, old: OldRow, changed: Mapping[bytes, bytes], timestamp: int, end: int | None
     ) -> RowPlan:
-        """The plan that puts the whole row as it was read, with the changes applied.
+        """Returns the plan that puts the whole row as it was read, with the changes applied.
 
-        So if cells expire, all cells of the row expire at the same time (rule 10), and if other programs delete without
-        a marker, no fragment remains of a row that was deleted in the meantime. As the put contains the liveness cell,
-        it could bring back an object that was deleted or moved in the meantime: it is carried out only if the row is as
-        it was read. The put must not hide a later delete either. So deletes of rows that updates rewrite have a
-        condition too. A delete of a row without a TTL may have no condition, because a row that gets its TTL now is put
-        at the lowest possible time, which is not above any delete of what was read.
+        So all cells of an expiring row expire at the same time (rule 10). And if other programs delete without a
+        marker, no fragment remains of a row that was deleted in the meantime.
+
+        The put contains the liveness cell, so it could bring back an object that was deleted or moved in the meantime.
+        Therefore it is carried out only if the row has not changed since it was read. The put must not hide a later
+        delete either, so deletes of rows that updates rewrite have a condition too. A delete of a row without a TTL
+        needs no condition: a row that gets a TTL now is put at the lowest possible time, which is not above any delete
+        of the row that was read.
         """
         schema, row = self.schema, old.row
         assert row is not None
@@ -434,8 +441,8 @@ class IndexedRowPlanner:
         }
         ttl = None if end is None else end - timestamp
         entries = self._puts(self._entries(values, write.row), group, version, timestamp, ttl)
-        # a repair cannot mistake entries that the row already has for old orphans, so they get the time of the row's
-        # put
+        # entries that the row already has get the time of the row's put, because a repair cannot mistake them for old
+        # orphans
         if below and end is not None:
             stale = {(table, delete.row) for table, delete in self._stale(old, (), timestamp)}
             entries = [
@@ -446,7 +453,9 @@ class IndexedRowPlanner:
         return evolve(plan, condition=self.condition(row)) if self.checks else plan
 
     def _rest(self, changed: frozenset[str]) -> RowDecoder:
-        """Decodes the fields of the group that an update does not change; made once for each set of changed fields."""
+        """Returns the decoder of the fields in the group that an update does not change. It is made once for each set
+        of changed fields.
+        """
         names = self.group - changed
         reader = self._rests.get(names)
         if reader is None:

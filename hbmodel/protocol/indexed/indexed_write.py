@@ -2,7 +2,7 @@
 
 The generators yield operations and receive the answers.
 
-A session runs them against a store; the model checker in the tests runs the same code through every interleaving and
+A session runs them against a store. The model checker in the tests runs the same code through every interleaving and
 crash.
 """
 
@@ -49,12 +49,12 @@ def write_indexed_batch(
     together: Set[bytes] = frozenset(),
     placed: PlacedRows | None = None,
 ) -> Protocol[None]:
-    """Writes rows of an indexed model, each row at most once, in four phases with one call per table and phase.
+    """Writes rows of an indexed model, each row at most once, in phases with one call per table and phase.
 
-    The phases: read the old rows; put the new entries, and marks over the old entries of covering indexes, and wait for
-    all of them; put the rows; after the acknowledgement, verify the new entries and delete the stale ones. Conditional
-    writes whose rows have changed since they were read are started again, all together. If a driver could not carry out
-    an operation, it repeats exactly that operation, including the timestamps.
+    In the first phase, the old rows are read. Then the new entries are put, and marks over the old entries of covering
+    indexes. When all of these are there, the rows are put. After the acknowledgement, the new entries are verified and
+    the stale ones deleted. Conditional writes whose rows have changed since they were read are started again, all
+    together. If a driver could not carry out an operation, it repeats exactly that operation, including the timestamps.
 
     A row that was put is never put again at a later time: other programs may have updated, deleted or moved the row
     since, and the later put would hide their acknowledged writes. If the write took too long, or the indexes have
@@ -62,8 +62,8 @@ def write_indexed_batch(
 
     Args:
         writes: the writes, at most one for each row.
-        atomic_rows: whether the store mutates a row atomically; then a single delete is one call.
-        deleted: records the rows that an attempt has deleted, since the next attempt finds them absent; a protocol that
+        atomic_rows: whether the store mutates a row atomically. If so, a single delete is one call.
+        deleted: records the rows that an attempt has deleted, since the next attempt finds them absent. A protocol that
             is started again because the indexes have changed gets the same mapping.
         together: the keys of objects that are written together. Objects that share a row of the table get the same
             timestamp.
@@ -95,7 +95,7 @@ def write_indexed_batch(
             refused = yield from _write_planned(table, plans, planner.schema.version_column, atomic_rows, placed)
             plan = BatchPlan.of([of_row for of_row in plans if of_row.outcome.key not in refused]) if refused else plan
         else:
-            # only puts are left, since only they can be planned without a read
+            # only puts are left, because only puts can be planned without a read
             plan = plan_unread(planner, cast(Sequence[PutObject], remaining), now)
             yield from _put_first(plan)
             yield from _write_rows(table, plan, atomic_rows, placed)
@@ -118,15 +118,16 @@ def write_indexed_batch(
 def _with_versions(
     planner: IndexedRowPlanner, writes: Sequence[RowWrite], rows: Sequence[Row | None]
 ) -> Protocol[Sequence[Row | None]]:
-    """Reads the rows of writes. If a row lacks a version cell that it needs, the cell is added here, as in the build of
-    an index.
+    """Reads the rows of writes. If a row lacks a version cell that it needs, the cell is added, as in the build of an
+    index.
 
     The changes of such rows are conditional on the version cell. If a version cell was added to any row, all rows are
     read again.
     """
     schema = planner.schema
     if not (planner.adopting and planner.checks) or family_life(schema) is None:
-        # Only a row that expires with its family needs such a cell, because an update puts it again as a whole.
+        # Only a row that expires with its family needs a version cell, because an update puts such a row again as a
+        # whole.
         return rows
     indexer = RowIndexer(schema, (), adopting=True)
     puts: list[Put] = []
@@ -159,7 +160,7 @@ def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
     the entries match the rows.
 
     Args:
-        since: when the clock was read for the timestamps of this round.
+        since: the reading of the clock from which the timestamps of this round were chosen.
 
     Returns:
         Whether the round took too long.
@@ -179,11 +180,11 @@ def _keep_entries(plan: BatchPlan, since: int) -> Protocol[bool]:
 
 
 def _not_there(schema: TableSchema, outcomes: Sequence[Outcome]) -> Protocol[dict[bytes, Outcome]]:
-    """The failed outcomes of puts that took too long and whose rows are absent, without even a marker.
+    """Returns the failed outcomes of puts that took too long and whose rows are absent and have no marker.
 
-    The outcome of such a put cannot be known. Its row may have been deleted, and the marker purged. Or the put had the
-    time of an earlier marker, and arrived at the moment when that marker was purged: in a store without conditional
-    deletes, a purge is unconditional.
+    The outcome of such a put cannot be known. Its row may have been deleted and the marker purged. Or the put had the
+    time of an earlier marker, and arrived at the moment when that marker was purged, because a store without
+    conditional deletes purges unconditionally.
     """
     rows = [outcome.key for outcome in outcomes if outcome.action == "put"]
     rows_read: Sequence[Row | None] = (yield GetRows(schema.table, rows, [schema.version_column])) if rows else ()
@@ -205,8 +206,8 @@ def _planned(
     now: int,
     together: Set[bytes],
 ) -> list[RowPlan]:
-    """The plan of each write. If several writes share a row of the table, all of them get the latest time that one of
-    them needs.
+    """Returns the plan of each write. If several writes share a row of the table, all of them get the latest time that
+    any of them needs.
     """
     plans = [planner.plan(write, old_rows.get(write.row, UNREAD), now) for write in writes]
     wide = planner.schema.wide
@@ -226,7 +227,9 @@ def _planned(
 
 
 def finish(verifications: Sequence[tuple[str, Put]], stale: Sequence[tuple[str, Delete]]) -> Protocol[None]:
-    """The steps after the acknowledgement, in any order or never: entries are verified, and stale entries deleted."""
+    """Yields the steps after the acknowledgement: entries are verified, and stale entries are deleted. The steps may be
+    carried out in any order, or not at all.
+    """
     last: list[PutRows | DeleteRows] = [PutRows(name, puts) for name, puts in by_table(verifications).items()]
     last += [DeleteRows(name, deletes) for name, deletes in by_table(stale).items()]
     if last:
@@ -234,7 +237,7 @@ def finish(verifications: Sequence[tuple[str, Put]], stale: Sequence[tuple[str, 
 
 
 def _put_first(plan: BatchPlan) -> Protocol[None]:
-    """The puts that must take effect before the rows are put."""
+    """Yields the puts that must take effect before the rows are put."""
     if first := plan.before_rows:
         yield Together([PutRows(name, puts) for name, puts in first.items()])
 
@@ -267,7 +270,8 @@ def _write_planned(
     refused = [row for row, went_through in zip(checked, applied, strict=True) if not went_through]
     if not refused:
         return frozenset()
-    # A call whose answer was lost may have been carried out before: then the row has the version of the write.
+    # An earlier call whose answer was lost may have been carried out. In this case, the row has the version of the
+    # write.
     rows_read: Sequence[Row | None] = yield GetRows(table, refused, [version_column])
     again = {row for row, now in zip(refused, rows_read, strict=True) if not _is_put(checked[row], now, version_column)}
     placed.note([checked[row].outcome for row in refused if row not in again])
@@ -295,12 +299,12 @@ def _write_rows(table: str, plan: BatchPlan, atomic_rows: bool, placed: PlacedRo
 def insert_indexed(
     planner: IndexedRowPlanner, write: PutObject, placed: list[Outcome] | None = None
 ) -> Protocol[list[Outcome]]:
-    """Puts an object if its key is free: entries first, then one check-and-mutate on the exact liveness cell that was
-    read.
+    """Puts an object if its key is free: first the entries, then the row by one check-and-mutate against the liveness
+    cell that was read.
 
-    An insert that loses keeps its entries, which are orphans until repair. If the insert was refused because an earlier
-    attempt of the same call was applied, it finds its nonce in the version cell. Returns its outcome, which is
-    acknowledged by then, as the only item of a list. Raises `RowExists` if the key is not free.
+    An insert that loses leaves its entries, which are orphans until a repair. If the insert was refused because an
+    earlier attempt of the same call was applied, it finds its nonce in the version cell. Returns the outcome, which has
+    been acknowledged by then, as the only item of a list. Raises `RowExists` if the key is not free.
 
     Args:
         placed: receives the outcome as soon as the row is put; the remaining steps concern only its entries.
@@ -346,7 +350,7 @@ def insert_indexed(
         verifications = planner.verifications(plan.entries)
         while not (yield CheckLease(now)):
             # A repair may have deleted the entries as orphans before the row was put, so they are put again (rule 3).
-            # The row is not put again, because other programs may have changed or deleted it since. So it is unknown
+            # The row is not put again, because other programs may have changed or deleted it since. So it is not known
             # whether these entries match the row.
             verifications = []
             now = yield ReadClock(planner.mixed)
@@ -359,14 +363,14 @@ def insert_indexed(
 
 
 def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: Row | None) -> bool:
-    """Whether a put was refused although an earlier call, whose answer was lost, had carried it out, and the object has
-    moved since.
+    """Returns whether a put was refused although an earlier call, whose answer was lost, carried it out, and the object
+    has moved since.
 
     Args:
-        seen: the liveness cell that was read before.
+        seen: the liveness cell that was read before the put.
 
     Raises:
-        UnknownOutcome: an object was moved away from the row in between, and it cannot be known which one.
+        UnknownOutcome: an object has moved away from the row in the meantime, and it cannot be known which one.
     """
     schema = planner.schema
     marker = None if row is None else row.columns.get(schema.liveness_column)
@@ -382,7 +386,9 @@ def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: R
 
 
 def at_time(put: Put, timestamp: int) -> Put:
-    """The put at a later time. The new put still expires at the same time, or at once if that time has passed."""
+    """Returns the put at a later time. The new put still expires at the same time, or at once if that time has
+    passed.
+    """
     if put.ttl is None or put.timestamp is None:
         return evolve(put, timestamp=timestamp)
     return evolve(put, timestamp=timestamp, ttl=max(1, put.timestamp + put.ttl - timestamp))

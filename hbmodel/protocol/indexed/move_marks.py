@@ -1,8 +1,7 @@
-"""The marks of an object that is being moved to another key: a cell in its old row, and a cell in its new row, which
-remains until the old row is gone.
+"""The marks of an object that is being moved to another key: a cell in its old row, and a cell in its new row.
 
-Both marks are stored among the stamps of active writers, which no reader uses. Only an update that puts the whole row
-again also puts the marks again.
+The mark in the new row remains until the old row is deleted. Both marks are stored among the stamps of active writers,
+which readers ignore. Only an update that puts the whole row again also puts the marks again.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from hbmodel.protocol.indexed.indexed_plan import DEAD
 from hbmodel.store.values import Row
 
 LEAVING, COPIED = b"\x01", b"\x02"
-"""First byte of the mark in the old row, and of the mark in the new row."""
+"""The first byte of the mark in the old row, and of the mark in the new row."""
 
 _NONCE, _DIGEST = 8, 16
 _MARKER, _VERSION = len(DEAD) + 8, len(LAST_WRITE_WINS) + NONCE_LENGTH
@@ -48,8 +47,8 @@ class MoveMark:
         return self.kind + self.nonce + self.digest + self.other
 
     def renewals(self, leaving: MoveMark) -> int | None:
-        """The number of times that the mark in the old row was renewed since the copy with this mark was made. None if
-        this is not the mark of a copy of that move.
+        """Returns the number of times that the mark in the old row was renewed since the copy with this mark was made.
+        Returns None if this is not the mark of a copy that belongs to that move.
 
         The number is negative if the copy was made after the old row was read.
         """
@@ -58,14 +57,14 @@ class MoveMark:
         return (leaving.nonce[-1] - self.nonce[-1] + 128) % 256 - 128
 
     def renewed(self) -> MoveMark:
-        """The mark that replaces this one in the old row before an outdated copy is deleted, so that the object can be
-        copied once more.
+        """Returns the mark that replaces this mark in the old row. This is done before an outdated copy is deleted, so
+        that the object can be copied again.
         """
         return evolve(self, nonce=self.nonce[:-1] + bytes([(self.nonce[-1] + 1) % 256]))
 
 
 def mark_of(schema: TableSchema, row: Row | None) -> MoveMark | None:
-    """The mark of a row, if it has one."""
+    """Returns the mark of a row, or None if it has no mark."""
     cell = None if row is None else row.columns.get(schema.move_column)
     if cell is None or cell.value[:1] not in {LEAVING, COPIED}:
         return None
@@ -75,9 +74,10 @@ def mark_of(schema: TableSchema, row: Row | None) -> MoveMark | None:
 
 
 def marked_as_moved(marker: bytes, version: bytes) -> bytes:
-    """The liveness cell of a dead row whose object is under another key.
+    """Returns the liveness cell of a dead row whose object is under another key.
 
-    It shows the version that the object had, so that an insert whose answer was lost does not put the object again.
+    The cell shows the version that the object had, so that an insert whose answer was lost does not put the object
+    again.
 
     Args:
         marker: the liveness cell of a row that was deleted.
@@ -87,20 +87,20 @@ def marked_as_moved(marker: bytes, version: bytes) -> bytes:
 
 
 def moved_version(marker: bytes) -> bytes | None:
-    """The version cell of the object that was moved away from a row, or None; see `marked_as_moved`."""
+    """Returns the version cell of the object that was moved away from a row, or None. See `marked_as_moved`."""
     return marker[_MARKER:] if len(marker) == _MARKER + _VERSION and marker.startswith(DEAD) else None
 
 
 def moved_cells(schema: TableSchema, row: Row) -> dict[bytes, bytes]:
-    """The cells that move with an object: all cells of its row, except those that record how that row itself was
-    written.
+    """Returns the cells that move with an object: all cells of its row, except those that record how that row itself
+    was written.
     """
     left = {schema.liveness_column, schema.version_column, schema.row_version_column, schema.expiry_column}
     return {c: cell.value for c, cell in row.columns.items() if c not in left and not c.startswith(schema.stamp_prefix)}
 
 
 def digest_of(schema: TableSchema, cells: Mapping[bytes, bytes]) -> bytes:
-    """The digest of an object's cells; empty cells and counters at zero are left out."""
+    """Returns the digest of an object's cells; empty cells and counters at zero are left out."""
     counters = {f.column for f in schema.columns if f.kind == "counter"}
     said = hashlib.sha256()
     for column, value in sorted(cells.items()):

@@ -1,5 +1,5 @@
-"""The rows that a batch of writes has put, for a protocol that is started again because the indexes of its table
-have changed.
+"""The rows that a batch of writes has already put, for a protocol that is started again because the indexes have
+changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hbmodel.store.values import Delete
 
 @define
 class PlacedRows:
-    """The part of a batch that is known to be done.
+    """The part of a batch of writes that is known to be done.
 
     Attributes:
         outcomes: the outcomes of the writes whose rows were put, by row.
@@ -31,7 +31,7 @@ class PlacedRows:
         return bool(self.outcomes)
 
     def note(self, outcomes: Iterable[Outcome], rest: Sequence[Delete] = ()) -> None:
-        """Records what has been put.
+        """Records writes whose rows have been put.
 
         Args:
             outcomes: the outcomes of writes; outcomes of writes that put nothing are ignored.
@@ -41,7 +41,7 @@ class PlacedRows:
         self.rest |= {delete.row: delete for delete in rest}
 
     def forget(self, rows: Set[bytes]) -> None:
-        """Removes the records of rows whose puts were gathered, but then not carried out."""
+        """Removes the records of rows whose puts were prepared but not carried out."""
         for row in rows:
             self.outcomes.pop(row, None)
             self.rest.pop(row, None)
@@ -49,8 +49,8 @@ class PlacedRows:
     def completed(self, planner: IndexedRowPlanner) -> Protocol[dict[bytes, Outcome]]:
         """Completes the writes of these rows for the current indexes. Returns the outcomes of the writes.
 
-        A row gets the entries of its present values, as in a build: a writer that has changed the row since has put its
-        own entries. A row whose entries cannot be made has a failed outcome.
+        A row gets the entries of its current values, as in a build. A writer that has changed the row in the meantime
+        has put its entries itself. A row whose entries cannot be made gets a failed outcome.
         """
         schema = planner.schema
         if self.rest:
@@ -63,4 +63,4 @@ class PlacedRows:
 
 
 PUT = frozenset(("put", "deleted"))
-"""The actions of writes that put something: a delete puts a marker."""
+"""The actions of outcomes for which something was put: a delete puts a marker."""

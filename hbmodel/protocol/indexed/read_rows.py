@@ -11,10 +11,11 @@ from hbmodel.store.values import Row
 
 
 def read_rows(planner: IndexedRowPlanner, rows: Sequence[bytes]) -> Protocol[Sequence[Row | None]]:
-    """Reads rows as writes must know them (rule 1): every column of the families, except the entries of map columns.
+    """Reads rows with all cells that writes need (rule 1): every column of the families, except the entries of map
+    columns.
 
     The cell whose qualifier is only the alias of a map column has the time of the column's newest entry. If a row that
-    is not live has such a cell with a value, its delete has not finished, or entries were put in the meantime. Such a
+    is not live has such a cell with a value, a delete of the row has not finished, or entries were put after it. Such a
     row is read completely, so that a new object blanks its entries (rule 4).
     """
     schema = planner.schema

@@ -21,13 +21,13 @@ from hbmodel.store.values import Row
 
 @frozen(eq=False)
 class EntryScope:
-    """All entries that a query asks for. They are the same for each page and each part of the query, and in both
+    """All entries that a query requests. They are the same for each page and each part of the query, and in both
     directions.
 
     Attributes:
         ranges: the ranges of entry keys, including the salt. They are disjoint.
         width: the width of the salt, which the order of entries ignores.
-        passes: tests an entry's own key for the other conditions of the query, or None.
+        passes: tests the key of an entry for the other conditions of the query; None if there are none.
     """
 
     ranges: Sequence[KeyRange]
@@ -45,10 +45,10 @@ class EntryScope:
         return bool(at) and entry in ranges[at - 1] and (self.passes is None or self.passes(entry))
 
     def first(self, entries: Iterable[bytes]) -> bytes | None:
-        """The first entry of a row, in key order, that the query asks for, or None if the query asks for no entry of
-        the row.
+        """Returns the first of a row's entries, in key order, that the query requests, or None if it requests none of
+        them.
 
-        A reversed scan also uses the first entry in key order, so that the reversed query gives the same items in
+        A reversed scan also uses the first entry in key order, so that the reversed query returns the same items in
         reverse.
         """
         return min((entry for entry in entries if entry in self), key=lambda entry: entry[self.width :], default=None)
@@ -59,9 +59,9 @@ class EntryVerifier:
     """Decides which index entries match their row (rule 5), without state or a clock; readers never delete.
 
     Attributes:
-        reader: decodes the primary rows; its fields include the index's and the predicate's.
-        scope: the entries that the query asks for.
-        prefix: the common prefix of all entries, if the rest of each is the key of its row; otherwise None.
+        reader: decodes the primary rows; its fields include the fields of the index and of the predicate.
+        scope: the entries that the query requests.
+        prefix: the common prefix of all entries, if the rest of each entry is the key of its row; otherwise None.
         asked: the function from a row's values and key to its entries in the index, which may leave out entries outside
             the scope; None for the function that returns all of them.
     """
@@ -77,17 +77,17 @@ class EntryVerifier:
 
     @cached_property
     def _entries_of(self) -> Entries:
-        """The function from a row's values and key to its entries in the index. It returns at least the entries in the
-        scope.
+        """The function from a row's values and key to its entries in the index. The function returns at least the
+        entries in the scope.
         """
         return KeyMapper(self.schema).entries_code(self.index) if self.asked is None else self.asked
 
     def verify(self, entries: Sequence[bytes]) -> Protocol[list[Values | None]]:
-        """The values of the row of each entry, or None for an entry that must not be returned.
+        """Returns the values of the row of each entry, or None for an entry that must not be returned.
 
-        All rows are read by one multi-get. An entry counts if and only if its row is live, satisfies the predicate and
-        has this entry as the first of its current entries in the query's scope. So each row is returned once. Under a
-        random salt the newest of the rows with the same key is the object.
+        All rows are read by one multi-get. An entry is used if and only if its row is live and satisfies the predicate,
+        and the entry is the first of the row's current entries in the query's scope. So each row is returned once. With
+        a random salt, the object is the newest of the rows with the same key.
         """
         if self.prefix is not None and all(len(entry) > len(self.prefix) for entry in entries):
             return (yield from self._verify_behind(self.prefix, entries))
@@ -139,8 +139,8 @@ class EntryVerifier:
         return values if self._stands_for(entry, self._entries_of(values, row.row)) and self.accepts(values) else None
 
     def _stands_for(self, entry: bytes, current: Sequence[bytes]) -> bool:
-        """Whether the query returns the row when it finds this entry. It does so only at the first of the current
-        entries of the row that the query asks for.
+        """Returns whether the query returns the row when it finds this entry. It returns the row only for the first of
+        the row's current entries that the query requests.
         """
         if len(current) > 1:
             return self.scope.first(current) == entry
@@ -151,10 +151,11 @@ class EntryVerifier:
 class CoveringReader:
     """Answers queries from verified entries, and for all other entries from their rows (rule 11).
 
-    A verified entry equals its row at the time of the scan: a writer marks the entry before it changes the row.
+    A verified entry matches its row at the time of the scan, because a writer marks the entry before it changes the
+    row.
 
     Attributes:
-        accepts: the query's conditions on a verified entry, over the values that it holds, or None.
+        accepts: tests the values in a verified entry for the query's conditions; None if there are none.
     """
 
     decoder: EntryDecoder
@@ -162,8 +163,8 @@ class CoveringReader:
     verifier: EntryVerifier
 
     def read(self, entries: Sequence[Row]) -> Protocol[list[Values | None]]:
-        """The values of each entry's object, or None for an entry that must not be returned; one multi-get for the
-        unverified ones. The entries must have been read with the columns of the decoder.
+        """Returns the values of each entry's object, or None for an entry that must not be returned. The rows of all
+        unverified entries are read by one multi-get. The entries must have been read with the columns of the decoder.
         """
         decode, accepts, is_verified = self.decoder.values, self.accepts, verified_test(self.decoder.schema)
         verified: list[Values | None] = []
@@ -185,15 +186,15 @@ class CoveringReader:
 
 
 def newest_of(rows: Sequence[Row]) -> Row | None:
-    """The `newest` of the rows that may contain one object, or None if there is no row."""
+    """Returns the `newest` of several rows that may contain the same object, or None if there is no row."""
     if len(rows) > 1:
         return newest(rows)
     return rows[0] if rows else None
 
 
 def newest(rows: Iterable[Row]) -> Row:
-    """The row with the newest cell. If several rows are equally new, the one with the greatest key.
+    """Returns the row with the newest cell. If several rows are equally new, returns the one with the greatest key.
 
-    So every reader picks the same row.
+    So every reader uses the same row.
     """
     return max(rows, key=lambda row: (max(cell.timestamp for cell in row.columns.values()), row.row))

@@ -1,1 +1,1 @@
-"""Moves of objects to another key or another table."""
+"""Moves objects to another key or another table."""

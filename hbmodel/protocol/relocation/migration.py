@@ -1,11 +1,10 @@
-"""Changing the key of a table in use: the phases, and the sans-IO generator that copies rows from one layout to
-another.
+"""The phases in which the key of a table in use is changed, and the sans-IO generator that copies rows between layouts.
 
-Rows of immutable models never change, and no program deletes while both tables are read. So no table loses rows, and a
-row that is in both tables is the same in both. In any order of calls, the two tables together contain every
+Rows of immutable models never change, and no program deletes rows while both tables are read. So no table loses rows,
+and a row in both tables is the same in both. With any order of calls, the two tables together contain every
 acknowledged row.
 
-Rows of versioned models are sealed and move one by one, see `seal_and_move`, so that each object is in one of the
+Rows of versioned models are sealed and moved one by one, see `seal_and_move`. So each object is in only one of the
 tables.
 """
 
@@ -37,17 +36,18 @@ HALTING, TURNED = "halting", "turned"
 
 @frozen
 class Phase:
-    """How programs use the two tables. Only programs of one phase, or of two successive phases, may run at the same
-    time.
+    """A phase, which determines how programs use the two tables. All programs that run at the same time are in the same
+    phase or in two successive phases.
 
     Attributes:
         reads: the tables that are read, in this order.
         writes: the table into which new objects are put; None if programs are refused.
-        changes: whether objects may be deleted; this needs one table that determines which objects exist.
-        ends: whether a delete that began in the previous phase may be acknowledged: all objects are still in one table.
+        changes: whether objects may be deleted. For this, one table must determine which objects exist.
+        ends: whether a delete that began in the previous phase may be acknowledged, because all objects are still in
+            one table.
         seals: whether writers of versioned models, which look for a row in both tables, move the row before they change
             it. None if all objects are in one table, so that writers do not look in the other table.
-        lasts: the phases in which a read of a versioned model that began in this phase may end and still be complete.
+        lasts: for versioned models, the phases in which a read that began in this phase may end and still be complete.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Phase:
 
     @property
     def back(self) -> bool:
-        """Whether objects come from the new table."""
+        """Whether objects move back from the new table."""
         return self.reads[:1] == ("new",) and len(self.reads) > 1
 
 
@@ -68,18 +68,18 @@ PHASES: Mapping[str, Phase] = {
     phase.name: phase
     for phase in (
         Phase(BEFORE, ("old",), "old", changes=True, ends=True),
-        # all programs must read both tables before the first of them writes to the new one
+        # all programs must read both tables before any of them writes to the new table
         Phase(PREPARED, ("new", "old"), "old", ends=True),
         Phase(MOVING, ("new", "old"), "new"),  # once no program writes to the old table, its rows are copied
         Phase(CUT, ("new",), "new"),
-        # no program may read the old table, where deleted rows would still be visible
+        # no program may read the old table any more, where deleted rows would still be visible
         Phase(DONE, ("new",), "new", changes=True, ends=True),
         Phase(RETURNING, ("new", "old"), "old"),  # the way back: rows of the new table are copied into the old one
         Phase(RETURNED, ("old",), "old"),
         Phase(CLOSED, (), None),  # a maintenance window
     )
 }
-"""The phases by name."""
+"""The phases of immutable models, and of a maintenance window, by name."""
 
 _FORTH = frozenset((PREPARED, MOVING, HALTING, CUT, DONE))
 _BACK = frozenset((TURNED, RETURNING, RETURNED))
@@ -88,24 +88,24 @@ VERSIONED_PHASES: Mapping[str, Phase] = {
     phase.name: phase
     for phase in (
         Phase(BEFORE, ("old",), "old", True, True, lasts=frozenset((BEFORE,))),
-        # all programs must respect seals before the first seal is put
+        # all programs must respect seals before any seal is put
         Phase(PREPARED, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),
         Phase(MOVING, ("old", "new"), "new", True, True, seals=True, lasts=_FORTH),
         Phase(CUT, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),  # everything is in the new table
         Phase(DONE, ("new",), "new", True, True, lasts=frozenset((CUT, DONE))),
         # the moves that have begun are finished
         Phase(HALTING, ("old", "new"), "old", True, True, seals=False, lasts=_FORTH),
-        # all programs must read in this order before rows move back
+        # all programs must read the tables in this order before rows move back
         Phase(TURNED, ("new", "old"), "new", True, True, seals=False, lasts=_BACK),
         Phase(RETURNING, ("new", "old"), "old", True, True, seals=True, lasts=_BACK),
         Phase(RETURNED, ("old",), "old", True, True, lasts=frozenset((RETURNED, BEFORE))),
     )
 }
-"""The phases of versioned models by name."""
+"""The phases of versioned models, by name."""
 
 
 def phase_of(schema: TableSchema, name: str) -> Phase | None:
-    """The phase of a model with this name. None if models of this kind have no such phase."""
+    """Returns the phase of this name. Returns None if models like this one have no such phase."""
     return (VERSIONED_PHASES if schema.versioned else PHASES).get(name)
 
 
@@ -117,8 +117,8 @@ class TranslatedRow:
         source: the row key in the table from which the row comes.
         put: the put of the row, at the time of the original row.
         entries: puts of its index entries, by index table.
-        error: the reason why the row cannot be made for the other table, or None.
-        target: the row key in the other table, if this key is given instead of a put.
+        error: the reason why the row cannot be converted, or None.
+        target: the row key in the other table, if no put is given.
     """
 
     source: bytes
@@ -159,8 +159,8 @@ class RowTranslator:
         object.__setattr__(self, "_indexer", RowIndexer(self.target, self.indexes))
 
     def of(self, row: Row) -> TranslatedRow | None:
-        """The row for the other table, or None if the given row is not an object. Every program makes the same result
-        from the same row.
+        """Returns the row for the other table, or None if the given row is not an object. Every program converts the
+        same row to the same result.
         """
         if not self.reader.exists(row):
             return None
@@ -202,7 +202,7 @@ class RowTranslator:
         )
 
     def _end(self, row: Row) -> int | None:
-        """The time at which the row expires, or None if it does not expire."""
+        """Returns the time at which the row expires, or None if it does not expire."""
         source, reader = self.reader.schema, self.reader
         if reader.adopting:
             return end_of_adopted(source, row)
@@ -211,8 +211,8 @@ class RowTranslator:
         )
 
     def _time(self, row: Row) -> int:
-        """The timestamp of the row's newest column cell, so that a family's TTL expires the copy together with the
-        row.
+        """Returns the timestamp of the row's newest column cell, so that the TTL of a family makes the copy expire
+        together with the row.
         """
         source = self.reader.schema
         own = [cell.timestamp for column, cell in row.columns.items() if not source.is_system(column)]
@@ -225,14 +225,15 @@ class RowTranslator:
 
 
 def copy_rows(moved: Sequence[TranslatedRow], table: str, since: int) -> Protocol[bool]:
-    """Puts rows into their new table, after their index entries; safe to repeat, by any number of programs.
+    """Puts the index entries of rows, and then the rows, into the new table. Any number of programs may do this, any
+    number of times.
 
     Args:
         moved: the rows.
         since: a reading of the clock from before the rows were read.
 
     Returns:
-        Whether the rows were put. False if the rows were read too long ago, so that they must be read again.
+        Whether the rows were put. False means that the rows are too old and must be read again.
     """
     good = [row for row in moved if row.put is not None]
     entries = by_table(entry for row in good for entry in row.entries)

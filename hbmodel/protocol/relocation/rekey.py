@@ -2,8 +2,8 @@
 
 The row under the old key is marked first, so that no two programs move the object to different keys. Then the row is
 copied to the new key, its unique values are claimed for the new row, and the old row is deleted. So a reader that looks
-under the old key and then under the new one finds the object, even if the program dies at any point. The cells that
-such a program leaves show its progress, and the next call continues from there.
+under the old key and then under the new key finds the object, even if the program crashes at any point. The cells that
+a crashed program has left show its progress, and the next call continues from there.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Move:
 
 @frozen(eq=False)
 class Moved:
-    """An object under its new key."""
+    """A moved object, under its new key."""
 
     outcome: Outcome
     obj: Any
@@ -51,14 +51,14 @@ class Moved:
 
 @define(eq=False)
 class Progress:
-    """What a call has already done for a move: facts that the rows may no longer show.
+    """The progress of a call that moves an object, as far as the rows may no longer show it.
 
     Attributes:
         begun: whether the old row was marked or the object was moved.
         stood: whether the call has read the copy while the old row was live.
         moved: the object under its new key, once this call has moved it.
-        hidden: the put of a new row, if the old row was deleted together with it and a delete of the same millisecond
-            may have hidden it.
+        hidden: the put of the new row, if the same mutation deleted the old row and another delete of the same
+            millisecond may have hidden the new row.
     """
 
     begun: bool = False
@@ -68,11 +68,12 @@ class Progress:
 
 
 def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Protocol[Moved]:
-    """Moves an object. The protocol can be started again after any error, and continues from the state that it finds.
+    """Moves an object. After any error, the protocol can be started again; it then continues from the state that it
+    finds.
 
     Args:
-        progress: what the call has done already; a protocol that is started again because the indexes have changed gets
-            the same object.
+        progress: the progress of the call. A protocol that is started again because the indexes have changed gets the
+            same object.
 
     Raises:
         RowNotFound: there is no object under the old key.
@@ -81,10 +82,10 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
     """
     schema, columns = mover.schema, mover.columns
     progress = Progress() if progress is None else progress
-    own: bytes | None = None  # the nonce of the copy whose entries are known to be there
+    own: bytes | None = None  # the nonce of the copy whose entries are known to exist
     while True:
         (old,) = yield GetRows(schema.table, [move.old], columns)
-        # read second, so that an object that has left the old row is found here
+        # the new row is read second, so that an object that has left the old row is found here
         (new,) = yield GetRows(schema.table, [move.new], columns)
         leaving, copied = _mark(schema, old, LEAVING), _mark(schema, new, COPIED)
         if progress.moved is not None or not mover.live(old):
@@ -98,7 +99,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
         mine = renewals == 0
         if renewals is not None and renewals < 0:  # the old row has changed since it was read
             continue
-        if renewals:  # the copy is out of date and must be taken back
+        if renewals:  # the copy is outdated and must be deleted
             assert leaving is not None
             assert copied is not None
             if not schema.versioned and digest_of(schema, moved_cells(schema, new)) != copied.digest:
@@ -142,7 +143,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
                 raise
             if outcome is not None:
                 progress.moved = _under_new_key(outcome, write)
-                if copied is not None:  # it was put when the indexes did not yet allow a move within the row
+                if copied is not None:  # the copy was put when the indexes did not yet allow a move within the row
                     yield from mover.clear(copied, move.new)
                 return (yield from _done(mover, progress.moved))
             continue
@@ -150,7 +151,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
             trace = MoveMark(COPIED, leaving.nonce, move.old, digest_of(schema, write.cells))
             try:
                 yield from mover.copy(evolve(write, cells={**write.cells, schema.move_column: trace.value}))
-            # another program was faster, or the copy does not exist: the rows are read again
+            # another program has used the key, or the copy does not exist; the rows are read again
             except (RowExists, UnknownOutcome):
                 continue
             own = leaving.nonce
@@ -161,12 +162,12 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
         digest = digest_of(schema, _with_defaults_of(new, write.cells, old))
         if copied.digest != digest and mover.copies_again:
             if digest_of(schema, moved_cells(schema, new)) == copied.digest:
-                # After that, no program deletes the old row because of this copy, and the copy can be deleted.
+                # After that, no program deletes the old row because of this copy, so the copy can be deleted.
                 yield from mover.mark(old, leaving.renewed(), UNKNOWN, over=leaving)
                 continue
             if not schema.versioned:
                 yield from _written_twice(mover, move, (old, leaving), copied)
-        if own != copied.nonce:  # the program that put the copy may have stopped before its entries were safe
+        if own != copied.nonce:  # the program that put the copy may have stopped before it put all entries
             yield from mover.keep_entries(move.new)
             own = copied.nonce
         if not (yield from mover.claim(old, new)):
@@ -178,7 +179,7 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
 
 
 def copy_of(reader: RowDecoder, row: Row, move: Move, end: int | None = None) -> PutObject:
-    """The put of the object of a row, as a new object, under its new key. It contains every cell as it is stored, and
+    """Returns a put of a row's object as a new object under its new key. It contains every stored cell unchanged, and
     the time of expiry.
     """
     schema = reader.schema
@@ -188,7 +189,7 @@ def copy_of(reader: RowDecoder, row: Row, move: Move, end: int | None = None) ->
 
 
 def _with_defaults_of(copy: Row, cells: Mapping[bytes, bytes], row: Row) -> Mapping[bytes, bytes]:
-    """The cells of an object that was read from a row. Where the row lacks a cell, they have the default that its copy
+    """Returns the cells of an object that was read from a row. A cell that the row lacks gets the default that the copy
     has, because a factory may return another default at each call.
     """
     absent = cells.keys() & copy.columns.keys() - row.columns.keys()
@@ -207,7 +208,9 @@ def _arrived(
     old: tuple[Row | None, MoveMark | None],
     new: tuple[Row | None, MoveMark | None],
 ) -> Protocol[Moved]:
-    """Ends a move whose old row is gone. It does not matter which program deleted that row, since the copy exists."""
+    """Ends a move whose old row was deleted. It does not matter which program deleted the row, because the copy
+    exists.
+    """
     table = mover.schema.table
     (left, leaving), (row, copied) = old, new
     if left is not None and leaving is not None:
@@ -227,14 +230,14 @@ def _arrived(
 
 
 def _overtaken(mover: RowMover, move: Move, copied: MoveMark) -> Protocol[bool]:
-    """Whether the copy belongs to a move that began after the old row was read."""
+    """Returns whether the copy belongs to another move, which began after the old row was read."""
     (old,) = yield GetRows(mover.schema.table, [move.old], mover.columns)
     leaving = _mark(mover.schema, old, LEAVING)
     return not mover.live(old) or (leaving is not None and copied.renewals(leaving) is not None)
 
 
 def _written_twice(mover: RowMover, move: Move, old: tuple[Row | None, MoveMark], copied: MoveMark) -> Protocol[None]:
-    """Ends a move whose object was written under both keys: raises `RowExists`."""
+    """Ends a move whose object was written under both keys, and raises `RowExists`."""
     row, leaving = old
     assert row is not None
     yield from mover.unmark(row, leaving)
@@ -246,8 +249,8 @@ def _written_twice(mover: RowMover, move: Move, old: tuple[Row | None, MoveMark]
 
 
 def _part_with_earlier(mover: RowMover, row: Row) -> Protocol[None]:
-    """Clears the mark of an earlier move that brought the object here; raises `ConflictError` if that move is not
-    finished.
+    """Removes the mark of an earlier move that brought the object to this key. Raises `ConflictError` if that move is
+    not finished.
     """
     schema = mover.schema
     copied = _mark(schema, row, COPIED)

@@ -1,4 +1,4 @@
-"""The steps that move an object to another key, for rows with system cells: last-write-wins or versioned."""
+"""The steps that move an object to another key, for rows with system cells, in last-write-wins and versioned models."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ class IndexedMover(RowMover, Generic[P]):
         return not self.planner.rewritten_by_updates(row)
 
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
-        """See `RowMover.mark`; the mark expires with its row.
+        """See `RowMover.mark`. The mark expires with its row.
 
-        If the mark replaces another one, the cell that a delete of the row checks is changed too. This cell is also
-        changed in a row that updates put again as a whole, because an update that has read the row before would remove
+        If the mark replaces another one, the cell that a delete of the row checks is changed too. That cell is also
+        changed in a row that updates put again as a whole, because an update that has read the row earlier would remove
         the mark.
         """
         schema, end = self.schema, self.end_of(row)
@@ -79,9 +79,10 @@ class IndexedMover(RowMover, Generic[P]):
         return applied
 
     def _checked(self, row: Row) -> tuple[bytes, bytes]:
-        """Column and value of the version cell, which changes with each write of a column that an index reads.
+        """Returns the column and value of the version cell, which changes with each write of a column that an index
+        reads.
 
-        If there is no version cell, the result is the column and value of the mark.
+        If there is no version cell, returns the column and value of the mark.
         """
         schema, columns = self.schema, row.columns
         column = schema.version_column if schema.version_column in columns else schema.move_column
@@ -98,7 +99,7 @@ class IndexedMover(RowMover, Generic[P]):
         if not self.planner.rewritten_by_updates(row):
             yield PutRows(schema.table, [Put(row.row, {schema.move_column: b""}, mark.timestamp + 1)])
             return
-        # An update that has read the mark would put it again, so this changes the cell that the update checks.
+        # An update that has read the mark would put it again. So the cell that such an update checks is changed.
         while (current_mark := mark_of(schema, current)) is not None and current_mark.nonce == mark.nonce:
             if (yield from self.mark(current, evolve(mark, kind=b""), UNKNOWN, over=mark)):
                 return
@@ -114,7 +115,7 @@ class IndexedMover(RowMover, Generic[P]):
         return self._deleted(row)
 
     def _deleted(self, row: Row) -> Protocol[bool]:
-        """Deletes a row, unless a column that an index reads has been written since the row was read; returns whether
+        """Deletes a row, unless a column that an index reads has been written since the row was read. Returns whether
         the row was deleted.
         """
         old = self.planner.old(row)
@@ -134,7 +135,7 @@ class IndexedMover(RowMover, Generic[P]):
         return self._moved(plan, old.row)
 
     def _moved(self, plan: RowPlan, row: Row) -> RowPlan:
-        """The same plan, but the dead marker also shows which version was moved."""
+        """Returns the plan with a dead marker that also shows which version was moved."""
         column, version = self.schema.liveness_column, row.columns.get(self.schema.version_column)
         if plan.put is None or version is None or not version.value.startswith(LAST_WRITE_WINS):
             return plan
@@ -185,7 +186,7 @@ class IndexedMover(RowMover, Generic[P]):
         return bool(applied) or (yield from self._landed(plan))
 
     def _landed(self, plan: RowPlan) -> Protocol[bool]:
-        """Whether a change that was refused had been carried out before, by a call whose answer was lost."""
+        """Returns whether a change that was refused had already been carried out, by a call whose answer was lost."""
         assert plan.put is not None
         column, row = self.schema.version_column, plan.outcome.key
         (current,) = yield GetRows(self.schema.table, [row], [column])
@@ -204,7 +205,7 @@ class IndexedMover(RowMover, Generic[P]):
 
 @define(eq=False)
 class VersionedMover(IndexedMover[VersionedRowPlanner]):
-    """Moves objects of a versioned model: no other program can write an object while it moves."""
+    """Moves objects of a versioned model. No other program can write an object while it is being moved."""
 
     def _moved(self, plan: RowPlan, row: Row) -> RowPlan:
         return plan
@@ -229,7 +230,7 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
         assert plan.put is not None
         marked = evolve(plan.put, cells={**plan.put.cells, self.schema.move_column: mark.value})
         if plan.entries:
-            yield put_entries(plan.entries)  # they are not verified, because the object will leave this row
+            yield put_entries(plan.entries)  # the entries are not verified, because the object will leave this row
         return (yield from self._changed(evolve(plan, put=marked), old))
 
     def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
@@ -289,7 +290,7 @@ class VersionedMover(IndexedMover[VersionedRowPlanner]):
 
     def _changed_together(self, plan: RowPlan, before: OldRow, gone: RowPlan, old: Row) -> Protocol[bool]:
         change = self.planner.change(plan, before)
-        # the version as of the first of the two reads, so that the check covers both
+        # the version from the first of the two reads, so that the check covers both
         expected = self.planner.row_version(self.planner.old(old))
         both = ConditionalChange(change.row, change.column, expected, [*change.mutations, *_mutations(gone)])
         (applied,) = yield CheckAndMutateRows(self.schema.table, [both])

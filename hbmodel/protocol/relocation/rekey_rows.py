@@ -36,8 +36,8 @@ from hbmodel.store.values import Delete, Put, Row
 
 
 def draw_move_nonce() -> bytes:
-    """A nonce that distinguishes moves. It is drawn from the random source of the system, so forked processes never
-    share a nonce.
+    """Returns a nonce that distinguishes moves. It is drawn from the random source of the system, so forked processes
+    never share a nonce.
     """
     return os.urandom(8)
 
@@ -45,8 +45,8 @@ def draw_move_nonce() -> bytes:
 def without_acknowledgement(
     protocol: Protocol[Any], change: Callable[[CheckAndMutate], Operation] = lambda operation: operation
 ) -> Protocol[Any]:
-    """Runs a protocol as a part of another protocol. It acknowledges nothing, and the function `change` may replace its
-    conditional change.
+    """Runs a protocol as a part of another protocol, without its acknowledgement. The function `change` may replace the
+    protocol's conditional change.
     """
 
     def step(operation: Operation) -> Protocol[Any]:
@@ -63,8 +63,8 @@ class RowMover:
 
     Attributes:
         reader: decodes whole objects.
-        placed: the outcome of the mutation that moved an object within its row, once it was carried out.
-        left: whether that mutation was carried out, though a delete may have hidden what it put.
+        placed: the outcome of the mutation that moved an object within its row, once the mutation was carried out.
+        left: whether that mutation was carried out, even if a delete may have hidden the cells that it put.
     """
 
     reader: RowDecoder
@@ -83,31 +83,29 @@ class RowMover:
         return self.schema.family_names
 
     def end_of(self, row: Row) -> int | None:
-        """The time in ms since 1970 at which a row expires, or None if it does not expire."""
+        """Returns the time in ms since 1970 at which a row expires, or None if it does not expire."""
         raise NotImplementedError
 
     def moves_within_row(self, row: Row) -> bool:
-        """Whether one mutation can move an object to another place in its row, which is given as it was read."""
+        """Returns whether one mutation can move an object to another place in its row, given the row as it was read."""
         return True
 
     @property
     def moves_unmarked(self) -> bool:
-        """Whether an object moves within its row without a mark. In this case the version of the row serves as the
-        mark.
-        """
+        """Whether an object moves within its row without a mark. If so, the version of the row serves as the mark."""
         return self.schema.versioned
 
     @property
     def copies_again(self) -> bool:
-        """Whether the copy is made again if the old row has changed since."""
+        """Whether a new copy is made if the old row has changed since it was copied."""
         return True
 
     def live(self, row: Row | None) -> bool:
-        """Whether a row that was read is an object."""
+        """Returns whether a row that was read is an object."""
         return row is not None and self.reader.exists(row)
 
     def outcome(self, row: Row) -> Outcome:
-        """The outcome of the put of the new row."""
+        """Returns the outcome of putting the new row."""
         return Outcome("put", row.row)
 
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
@@ -115,13 +113,13 @@ class RowMover:
 
         Args:
             version: the version that the row must have, or 0 for any.
-            over: the mark that this one replaces, or None. A program that has read the replaced mark can no longer
+            over: the mark that the new mark replaces, or None. A program that has read the replaced mark can no longer
                 delete the row.
         """
         raise NotImplementedError
 
     def unmark(self, row: Row, mark: MoveMark) -> Protocol[None]:
-        """Removes the mark from an old row that stays."""
+        """Removes the mark from an old row that is not deleted."""
         yield from self.clear(mark, row.row)
 
     def clear(self, mark: MoveMark, row: bytes) -> Protocol[None]:
@@ -129,7 +127,7 @@ class RowMover:
         yield DeleteRows(self.schema.table, [Delete(row, columns=(self.schema.move_column,), timestamp=mark.timestamp)])
 
     def copy(self, write: PutObject) -> Protocol[Any]:
-        """Puts the new row, if its key is free; raises `RowExists`."""
+        """Puts the new row if its key is free. Otherwise raises `RowExists`."""
         raise NotImplementedError
 
     def take_back(self, row: Row) -> Protocol[Any]:
@@ -137,7 +135,7 @@ class RowMover:
         raise NotImplementedError
 
     def claim(self, old: Row, new: Row) -> Protocol[bool]:
-        """Claims the unique values for the new row; returns False if the rows must be read again."""
+        """Claims the unique values for the new row. Returns False if the rows must be read again."""
         return True
         yield
 
@@ -146,19 +144,19 @@ class RowMover:
         raise NotImplementedError
 
     def move_within_row(self, old: Row, new: Row | None, write: PutObject, version: int) -> Protocol[Outcome | None]:
-        """Moves an object to another place in its row by one mutation; returns None if the row must be read again."""
+        """Moves an object to another place in its row by one mutation. Returns None if the row must be read again."""
         raise NotImplementedError
 
     def keep_entries(self, row: bytes) -> Protocol[None]:
         """Puts the entries of the new row for the current indexes.
 
-        The program that put that row may have stopped before all its entries were safe.
+        The program that put the row may have stopped before it put all entries.
         """
         return
         yield
 
     def finish(self) -> Protocol[None]:
-        """The steps that may follow the acknowledgement."""
+        """Yields the steps that may follow the acknowledgement."""
         return
         yield
 
@@ -170,7 +168,7 @@ class UnindexedMover(RowMover):
     Attributes:
         column: the column that is never empty in a row.
         bound: the maximum time, in ms, by which a cell may be ahead of its server's clock.
-        indexes: the indexes to maintain for rows without system cells.
+        indexes: the indexes that must be maintained for rows without system cells.
     """
 
     planner: UnindexedRowPlanner
@@ -186,11 +184,11 @@ class UnindexedMover(RowMover):
 
     @property
     def moves_unmarked(self) -> bool:
-        """True for an object that is one cell whose qualifier contains only the key, because in its row a mark would be
+        """True for an object that is one cell whose qualifier contains only the key: in its row, a mark would be
         another object.
 
-        Such an object is put only if its new key is free, by the same mutation that deletes it under the old key. The
-        last write wins, as always: a write to the old key at this moment is not moved.
+        One mutation puts the object, if its new key is free, and deletes it under the old key. As always, the last
+        write wins, so a write to the old key at this moment is not moved.
         """
         return self._bare
 
@@ -202,13 +200,13 @@ class UnindexedMover(RowMover):
         return self.planner.end_of(row)
 
     def mark(self, row: Row, mark: MoveMark, version: int, over: MoveMark | None = None) -> Protocol[bool]:
-        """See `RowMover.mark`; the mark expires with its row.
+        """See `RowMover.mark`. The mark expires with its row.
 
-        This call also puts traces. An insert that has put the row, but has not read it back yet, learns from the traces
+        This call also puts traces. From the traces, an insert that has put the row but has not read it back yet learns
         that the row has moved.
         """
         schema, end, ttl = self.schema, self.end_of(row), None
-        yield from self._masks(row)  # any error is raised here, before anything is changed
+        yield from self._masks(row)  # errors are raised here, before anything is changed
         if end is not None:
             ttl = max(1, end - (yield ReadClock()))
         put = Put(row.row, {schema.move_column: mark.value}, ttl=ttl)
@@ -233,7 +231,7 @@ class UnindexedMover(RowMover):
         yield from without_acknowledgement(protocol, change)
 
     def _noting(self, protocol: Protocol[Outcome]) -> Protocol[Outcome]:
-        """Runs an insert, and notes what was done in `placed` and `left`."""
+        """Runs an insert, and records in `placed` and `left` what was done."""
         self.placed, self.left = None, False
 
         def step(operation: Operation) -> Protocol[Any]:
@@ -269,8 +267,8 @@ class UnindexedMover(RowMover):
         return applied
 
     def _masks(self, row: Row) -> Protocol[list[Delete]]:
-        """The deletes of those cells of an old row whose timestamps may be ahead of the server's clock. Raises
-        `ClockError` for a cell that is too far ahead.
+        """Returns the deletes of those cells of an old row whose timestamps may be ahead of the server's clock. Raises
+        `ClockError` if a cell is too far ahead.
         """
         cells = {
             column: cell for column, cell in row.columns.items() if not column.startswith(self.schema.stamp_prefix)
@@ -284,7 +282,9 @@ class UnindexedMover(RowMover):
         return [] if mask is None else [mask]
 
     def _settled(self, masks: Sequence[Delete]) -> Protocol[None]:
-        """Deletes counters that were incremented in between, and waits until the clock has passed all these deletes."""
+        """Deletes counters that have been incremented in the meantime, and waits until the clock has passed the times
+        of all deletes.
+        """
         again = yield from hide_increments(self.schema, masks)
         yield LetClockTick()
         for mask in (*masks, *again):

@@ -1,9 +1,9 @@
-"""Changing the key of a table of versioned models: how a row shows in which table its object is, and the steps by which
-an object moves.
+"""Changes of the key of a versioned model's table: how a row shows in which table its object is, and how an object
+moves.
 
-The old row determines where the object is. While the old row is live, the object is in the old table, and afterwards in
-the new table. A move seals the old row, so that no program changes it; copies it; and closes it, with a dead marker
-that stays sealed. Only then do programs write the new row.
+The old row determines where the object is. While the old row is live, the object is in the old table. After that, it is
+in the new table. A move first seals the old row, so that no program changes it. Then it copies the row, and closes it
+with a sealed dead marker. Only after that do programs write the new row.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ class Pair:
 class FollowingPlanner(VersionedRowPlanner):
     """Plans writes of rows whose objects may have been in another table.
 
-    Each write is later than the cells that the object has left in the other table, so that its version increases.
+    Each write has a later time than the cells that the object has left in the other table, so that the object's version
+    increases.
 
     Attributes:
-        floors: the newest time of the cells that were left in the other table, by row.
+        floors: the newest time of the cells that were left in the other table, for each row.
     """
 
     floors: Mapping[bytes, int] = field(factory=dict)
@@ -64,11 +65,10 @@ class Way:
     Attributes:
         source: plans writes into the table from which objects move.
         target: plans writes into the other table.
-        back: whether this is the way back. In this case, the table to which objects move has closed rows of these
-            objects.
-        seals: whether writers seal rows; otherwise they leave each row where it is, and finish the moves that they
-            find.
-        reader: decodes whole rows of the table that objects come from.
+        back: whether objects move back into the old table. In this case, `target` has closed rows of the objects.
+        seals: whether writers seal rows. Otherwise they do not begin to move rows, and only finish moves that have
+            begun.
+        reader: decodes whole rows of `source`.
     """
 
     source: VersionedRowPlanner
@@ -89,34 +89,36 @@ class Way:
         """The function that draws nonces."""
         return self.source.nonce
 
-    # --- what rows say ------------------------------------------------------------------------------------------------
+    # --- the states of rows -------------------------------------------------------------------------------------------
 
     def old(self, row: Row | None) -> OldRow:
-        """The `OldRow` of a row of the source."""
+        """Returns the `OldRow` of a row of the source."""
         return self.source.old(row)
 
     def state(self, old: OldRow) -> State:
-        """The state of a row of the source."""
+        """Returns the state of a row of the source."""
         return _state(self.source, old)
 
     def there(self, row: Row | None) -> bool:
-        """Whether a row of the target is a copy, or was a copy before. If not, the copy must still be put."""
+        """Returns whether a row of the target is or was a copy. If not, the copy must still be put."""
         old = self.target.old(row)
         return _state(self.target, old) != "closed" and bool(self.target.cell(old).version)
 
     def closed_in_target(self, row: Row | None) -> bool:
-        """Whether a row of the target shows that its object has moved to the source."""
+        """Returns whether a row of the target shows that its object has moved to the source."""
         return _state(self.target, self.target.old(row)) == "closed"
 
     # --- the steps ----------------------------------------------------------------------------------------------------
 
     def seal(self, row: bytes, old: OldRow, now: int) -> ConditionalChange:
-        """Seals a live row: programs read it as before, but do not write it."""
+        """Returns the change that seals a live row. Programs still read a sealed row, but do not write it."""
         put = Put(row, {self._version: self._sealed(old)}, _time(self.source.schema, row, old, now, self.source.bound))
         return ConditionalChange(row, self._version, self.source.stored(old), [put])
 
     def copy(self, row: Row, target: Row | None, now: int) -> tuple[RowPlan, ConditionalChange]:
-        """Puts the object of a sealed row into the target, with its version and the nonces of its earlier writes."""
+        """Plans the put of a sealed row's object into the target, with its version and the nonces of its earlier
+        writes.
+        """
         planner, over = self._copier, self.target.old(target)
         plan = planner.plan(self.written(row), over, now)
         if plan.outcome.error is not None:
@@ -126,7 +128,9 @@ class Way:
         return plan, planner.change(plan, over)
 
     def written(self, row: Row) -> PutObject:
-        """The write that puts the object of a row into the target; raises an error if it cannot be stored there."""
+        """Returns the write that puts the object of a row into the target. Raises an error if it cannot be stored
+        there.
+        """
         mark = mark_of(self.source.schema, row)
         if mark is not None:
             raise ConflictError(
@@ -138,7 +142,7 @@ class Way:
         return evolve(write, version=0, cells={**write.cells, **others} if others else write.cells)
 
     def close(self, row: bytes, old: OldRow, now: int) -> tuple[RowPlan, ConditionalChange]:
-        """Deletes a sealed row whose copy exists; its dead marker is sealed too."""
+        """Plans the delete of a sealed row whose copy exists. The dead marker is sealed too."""
         planner = self._mover
         plan = planner.plan(DeleteRow(None, row), old, now)
         if plan.outcome.error is not None:
@@ -149,7 +153,7 @@ class Way:
         return plan, planner.change(plan, old)
 
     def close_free(self, row: bytes, old: OldRow, now: int) -> ConditionalChange:
-        """Closes a row that is dead or absent, so that its object can be created in the target only."""
+        """Returns the change that closes a dead or absent row, so that its object can only be created in the target."""
         schema = self.source.schema
         cells = {self._version: self._sealed(old), schema.liveness_column: DEAD + self.nonce()}
         put = Put(row, cells, _time(schema, row, old, now, self.source.bound))
@@ -164,7 +168,7 @@ class Way:
 
 
 def reopened(planner: VersionedRowPlanner, row: Row, now: int) -> ConditionalChange | None:
-    """The change that makes a closed row an ordinary dead row again. None for a row that is not closed."""
+    """Returns the change that makes a closed row an ordinary dead row again, or None for a row that is not closed."""
     old = planner.old(row)
     if _state(planner, old) != "closed":
         return None
@@ -176,8 +180,8 @@ def reopened(planner: VersionedRowPlanner, row: Row, now: int) -> ConditionalCha
 
 
 def carry_over(sent: SentChanges, row: bytes, other: SentChanges, other_row: bytes) -> None:
-    """Moves the record of a sent change to the other table, where the object is now: the nonces of its writes were
-    copied with it.
+    """Moves the record of a sent change to the other table, which now holds the object with the nonces of its
+    writes.
     """
     change = sent.pop(row, None)
     if change is not None:
@@ -205,7 +209,7 @@ def _time(schema: TableSchema, row: bytes, old: OldRow, now: int, bound: int) ->
 
 
 def _in_version(planner: VersionedRowPlanner, plan: RowPlan, version: bytes) -> RowPlan:
-    """The same plan with another version."""
+    """Returns the plan with another version."""
     assert plan.put is not None
     schema, version_value = planner.schema, planner.entry_version(version)
     entries = []

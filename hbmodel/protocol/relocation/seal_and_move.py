@@ -1,7 +1,7 @@
-"""Sans-IO generators that move objects of versioned models from one table to another, and write objects meanwhile.
+"""Moves objects of versioned models from one table to another, and writes objects meanwhile, as sans-IO generators.
 
-Each row moves independently: it is sealed, copied and closed, see `row_seals`. Readers look in the table that objects
-come from, and then in the other one. Writers follow the state of the row in the first table; while rows move, writers
+Each row moves independently: it is sealed, copied and closed, see `row_seals`. Readers look in the source table, and
+then in the target table. Writers follow the state of the row in the source table. While rows are being moved, writers
 first move the rows that they will change.
 """
 
@@ -35,14 +35,14 @@ ROUNDS = 100
 
 
 def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protocol[bool]:
-    """Moves live rows. Any number of programs may do this, any number of times, and each may crash at any point.
+    """Moves live rows. Any number of programs may do this, any number of times. Each of them may crash at any point.
 
     Args:
-        seals: whether rows that are not sealed yet move too.
+        seals: whether to move rows that are not sealed yet, too.
 
     Returns:
-        Whether no row is left to be moved. False if the phase that allows moves has ended, or was last checked too long
-        ago.
+        Whether all rows have been moved. False means that the phase that allows moves has ended, or was last checked
+        too long ago.
     """
     left = list(pairs)
     while left:
@@ -53,7 +53,7 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
         sealed = [(pair, row) for pair, row in live_rows if way.state(way.old(row)) == "sealed"]
         if unsealed and seals:
             for _, row in unsealed:
-                way.written(row)  # raises an error if the row cannot be copied: it must not be sealed then
+                way.written(row)  # raises an error if the row cannot be copied; it must not be sealed then
             if not (yield CheckLease(since)):
                 return False
             yield _changes(way.source, [way.seal(row.row, way.old(row), since) for _, row in unsealed])
@@ -95,7 +95,7 @@ def _close(way: Way, rows: Sequence[Row], since: int) -> Protocol[None]:
 
 
 def reopen_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[None]:
-    """Turns closed rows into ordinary dead ones again, once no program reads the other table any more."""
+    """Turns closed rows into ordinary dead rows again. This is done once no program reads the other table any more."""
     now = yield ReadClock()
     changes = [change for row in rows if (change := reopened(planner, row, now)) is not None]
     if changes:
@@ -116,16 +116,14 @@ def _changes(planner: VersionedRowPlanner, changes: Sequence[ConditionalChange])
 
 @frozen(eq=False)
 class PairedWrite:
-    """One write, in the layout of the table that its object comes from (`source`), and in the layout of the other
-    table.
-    """
+    """One write, in the layout of the source table and in the layout of the target table."""
 
     source: RowWrite
     target: RowWrite
 
     @property
     def pair(self) -> Pair:
-        """The row keys of its object."""
+        """The row keys of the written object."""
         return Pair(self.source.row, self.target.row)
 
 
@@ -137,12 +135,13 @@ def write_between(
     insert: bool = False,
     rounds: int = ROUNDS,
 ) -> Protocol[list[Outcome]]:
-    """Writes objects while they move between two tables; corresponds to `write_versioned_batch` in one table.
+    """Writes objects while they are being moved between two tables. It corresponds to `write_versioned_batch` for one
+    table.
 
     Args:
         writes: the writes, at most one per object.
-        sent: records the sent changes, by table; a protocol that is started again gets the same mappings.
-        insert: whether a live object is an error.
+        sent: records the sent changes, by table. A protocol that is started again gets the same mappings.
+        insert: whether it is an error if the object exists.
         rounds: the number of rounds after which a write fails because other programs keep moving its object.
     """
     batch = _Between(way, sent, insert)
@@ -151,7 +150,7 @@ def write_between(
         left = yield from batch.round(left)
         if not left:
             break
-        # once the next phase has begun, other programs may leave a row sealed for any length of time
+        # once the next phase has begun, other programs may leave a row sealed for an unlimited time
         yield CheckBinding()
     table = way.source.schema.table
     for write in left:
@@ -175,7 +174,7 @@ class _Between:
     written: list[WrittenRows] = field(factory=list)
 
     def round(self, writes: Sequence[PairedWrite]) -> Protocol[Sequence[PairedWrite]]:
-        """One round; returns the writes that must be checked again."""
+        """Carries out one round, and returns the writes that must be checked again."""
         way = self.way
         since = yield ReadClock()
         rows = yield from _read(way.source, [write.source.row for write in writes])
@@ -209,8 +208,8 @@ class _Between:
         return [write for write in writes if write not in self.outcomes]
 
     def _never_there(self, old_rows: Mapping[PairedWrite, OldRow]) -> Protocol[dict[PairedWrite, int]]:
-        """On the way back, the writes whose objects never left the target table, each with -1, because there is no
-        earlier time to exceed.
+        """If objects move back, returns the writes whose objects have never left the target table. Each has the time
+        -1, because there is no earlier time to exceed.
         """
         absent = [write for write, old in old_rows.items() if self.way.back and old.row is None]
         if not absent:
@@ -219,7 +218,7 @@ class _Between:
         return {write: -1 for write, other in zip(absent, others, strict=True) if not self.way.closed_in_target(other)}
 
     def _settled(self, write: PairedWrite, closed: OldRow) -> Protocol[bool]:
-        """Whether a change that was sent earlier was applied before the row was closed."""
+        """Returns whether a change that was sent earlier was applied before its row was closed."""
         sent = self.sent[self.way.source.schema.table]
         change = sent.get(write.source.row)
         if change is None:
@@ -244,7 +243,7 @@ class _Between:
                 self.outcomes[write] = Outcome("failed", write.source.row, error=error)
 
     def _write(self, planner: VersionedRowPlanner, writes: Mapping[PairedWrite, RowWrite]) -> Protocol[None]:
-        """Writes to one table. If a row of this table has been sealed in the meantime, it is read again in the next
+        """Carries out writes in one table. If a row has been sealed in the meantime, it is read again in the next
         round.
         """
         if not writes:

@@ -1,4 +1,4 @@
-"""Finds the cells of a row that its model does not declare, and their columns in the table to which the row moves."""
+"""Finds the cells of a row that its model does not declare, and the columns for these cells in the other table."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from hbmodel.store.values import Row
 
 
 def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict[bytes, bytes]:
-    """The cells of a row that its layout does not declare, such as cells in a column of a newer program, by their
-    columns in the other table.
+    """Returns the cells of a row that its model does not declare, by their columns in the other table. For example, a
+    newer program may have put such cells.
 
-    Cells of the family that the model declares for itself are moved to the family that the other model declares for
-    itself. There, they may collide with cells of another family.
+    Cells of the model's default family are moved to the default family of the other model. There, they may collide with
+    cells of another family.
 
     Raises:
-        MigrationError: the other table has no place for one of the cells.
+        MigrationError: one of the cells cannot be stored in the other table.
     """
     undeclared: dict[bytes, bytes] = {}
     own, theirs = _columns_of(source), _columns_of(target)
@@ -38,8 +38,8 @@ def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict
 
 
 def _columns_of(schema: TableSchema) -> frozenset[bytes]:
-    """What a model without map columns may write in a row, except system cells: its fields, existence flags and the
-    mark of a move.
+    """Returns the columns that a model without map columns may write, without system cells: fields, existence flags and
+    the mark of a move.
     """
     declared = () if schema.exists_column is None else (schema.exists_column,)
     return frozenset(

@@ -1,1 +1,1 @@
-"""Writes of rows without system cells, whose timestamps the server sets."""
+"""Writes of rows without system cells, with timestamps from the server."""

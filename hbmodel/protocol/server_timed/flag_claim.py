@@ -1,5 +1,5 @@
-"""The claim of a key during an insert on HBase's Thrift1 gateway: a value of the existence flag, and when others may
-take it over.
+"""The claim of a key by an insert on HBase's Thrift1 gateway: a value of the existence flag that others may take over
+later.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from hbmodel.store.values import Cell
 
 
 def abandoned_claim(table: str, row: bytes, flag: Cell | None, grace: int) -> Protocol[bytes]:
-    """The claim on a key if the claim is older than the grace time. Otherwise raises `RowExists`.
+    """Returns the value of the claim on a key if the claim is older than the grace time. Otherwise raises `RowExists`.
 
     Args:
-        flag: the flag of the row, which was present before; None if it is gone now.
+        flag: the existence flag of the row; None if it has been deleted since it was found.
     """
     if flag is None or not is_claim(flag.value):
         raise RowExists(

@@ -1,9 +1,9 @@
-"""Updates under the condition that their row still exists, as a sans-IO generator.
+"""Carries out updates under the condition that their rows still exist, as a sans-IO generator.
 
-A cell that alone makes a row exist must not be put into a row that was deleted since it was read. So the update is
-conditional on a cell of the row that every delete removes: the cell must still have the value that was read. If it does
-not, the row is read again. An update never deletes afterwards what it has put, because the remaining cells do not show
-which program put them.
+Some cells make a row exist even if it has no other cells. Such a cell must not be put into a row that was deleted since
+it was read. So such an update is conditional on a cell of the row that every delete removes: the cell must still have
+the value that was read. If it has another value, the row is read again. An update never deletes the cells that it has
+put, because cells do not show which program has put them.
 
 If possible, the condition is on a cell that the update does not change. On HBase's Thrift1 gateway, each cell is put by
 a separate conditional call.
@@ -34,7 +34,7 @@ from hbmodel.store.port import Capabilities
 from hbmodel.store.values import ConditionalChange, ConditionalPut, Put, Row
 
 Planned = Mapping[bytes, tuple[UnindexedRowPlan, Row | None]]
-"""The plan of each update, and the row that it was planned over, by row key."""
+"""The plan of each update, and the row from which it was planned, by row key."""
 
 
 @frozen
@@ -60,12 +60,12 @@ def update_guarded(
 ) -> Protocol[dict[bytes, UnindexedRowPlan]]:
     """Carries out updates, each under the condition that its row still exists. Returns the final plan of each update.
 
-    A row that expires is put again as a whole, under the condition that it is still the one that was read. An object
-    that is put with a TTL over such a row is put under the same condition.
+    A row that expires is put again as a whole, under the condition that it has not been replaced since it was read. An
+    object that is put with a TTL over such a row is put under the same condition.
 
     Args:
         writes: updates, and puts with a TTL; at most one per row.
-        together: rows to whose conditional changes other changes may be joined.
+        together: rows whose conditional changes may be combined with other changes.
     """
     table = planner.schema.table
     plans: dict[bytes, UnindexedRowPlan] = {}
@@ -105,7 +105,7 @@ def update_guarded(
         left = yield from _planned_again(planner, refused, bound)
     were_there = {write.row for write in writes if (row := planned[write.row][1]) is not None and row.columns}
     put = [row for row, plan in plans.items() if plan.put is not None and row in were_there]
-    if put and planner.outlives:  # a row that was put again since, with a TTL, may hold the value that was checked
+    if put and planner.outlives:  # a row that has been put again with a TTL may hold the value that was checked
         ends: Sequence[Row | None] = yield _read_ends(planner, put)
         if expiring := [row.row for row in ends if row is not None]:
             yield from keep_together(planner, (yield GetRows(table, expiring, planner.columns)), bound, can)
@@ -130,18 +130,18 @@ def _change(
 
 
 def _read_ends(planner: UnindexedRowPlanner, rows: Sequence[bytes]) -> GetRows:
-    """The read of the times at which rows expire; it finds only the rows that expire."""
+    """Returns the read of the times at which rows expire. It finds only rows that expire."""
     return GetRows(planner.schema.table, rows, (planner.schema.expiry_column,))
 
 
 def _put_cell_by_cell(planner: UnindexedRowPlanner, guarded: Sequence[_Guarded]) -> Protocol[list[bool]]:
-    """Puts the cells of updates, each under the condition; returns for each row whether all its cells were put.
+    """Puts the cells of updates one by one, each under the condition. Returns for each row whether all its cells were
+    put.
 
     Each step puts the next cell of every row. A row whose condition does not hold gets no further cell, and no delete.
     Cells that are None are deleted last.
 
-    A reader may see some of the new values before the other ones. If the program dies, the other values may never be
-    put.
+    A reader may see some of the new values before others. If the program crashes, the others may never be put.
     """
     puts = [_conditional_puts(planner, update) for update in guarded]
     refused: set[int] = set()
@@ -165,21 +165,21 @@ def _put_each(table: str, puts: Sequence[ConditionalPut], then: GetRows | None) 
 
 
 def _conditional_puts(planner: UnindexedRowPlanner, update: _Guarded) -> list[ConditionalPut]:
-    """The puts of the cells of an update, one after the other, each with the condition that holds if all earlier
-    ones were applied.
+    """Returns the puts of an update's cells in their order, each with a condition that is satisfied if all earlier puts
+    were applied.
     """
     schema, put, row = planner.schema, update.plan.put, update.write.row
     column, expected = update.column, update.expected
     cells = {} if put is None else dict(put.cells)
     flag = schema.spare_flag_column
     if flag is not None and update.plan.blanks and not schema.required_columns:
-        # the deletes are unconditional, and two programs may each delete the cell that the other one kept
+        # the deletes are unconditional, so each of two programs may delete the cell that the other program keeps
         cells[flag] = FLAG
     proving = {flag, *schema.proving_columns}
     puts: list[ConditionalPut] = []
     for name in sorted(cells, key=lambda name: (name != flag, not cells[name], name == column)):
         puts.append(ConditionalPut(column, expected, Put(row, {name: cells[name]})))
-        if name in proving and cells[name]:  # the cell that was checked may be one that becomes empty
+        if name in proving and cells[name]:  # the checked cell may be a cell that becomes empty
             column, expected = name, cells[name]
     return puts
 
@@ -187,7 +187,7 @@ def _conditional_puts(planner: UnindexedRowPlanner, update: _Guarded) -> list[Co
 def _guard(
     planner: UnindexedRowPlanner, row: Row, plan: UnindexedRowPlan, can: Capabilities
 ) -> tuple[bytes, bytes] | UnindexedRowPlan:
-    """The column to check and its value. If no column can be checked, the failed plan of the update instead."""
+    """Returns the column to check and its value, or a failed plan if no column can be checked."""
     schema = planner.schema
     changed = {} if plan.put is None else plan.put.cells
     if plan.blanks and schema.external and not (can.mutate_row or schema.required_columns or schema.exists_column):
@@ -202,11 +202,11 @@ def _guard(
 
 
 def _guard_of_whole(planner: UnindexedRowPlanner, row: Row) -> tuple[bytes, bytes] | UnindexedRowPlan:
-    """The column to check and its value, or the failed plan, for a row that is put again as a whole, to expire.
+    """Returns the column to check and its value, or a failed plan, for a whole row that is put again with a TTL.
 
     Here it does not matter which cells of the row become empty.
     """
-    # programs that set this cell change it with each write
+    # programs that set the version cell change it with each write
     version = [planner.schema.version_column] if planner.marking else []
     columns = [planner.schema.expiry_column, *version, *_guards(planner, row)]
     filled = [
@@ -216,13 +216,13 @@ def _guard_of_whole(planner: UnindexedRowPlanner, row: Row) -> tuple[bytes, byte
 
 
 def _guards(planner: UnindexedRowPlanner, row: Row) -> list[bytes]:
-    """The columns of a row whose cells show that it exists; those that change least come first."""
+    """Returns the columns of a row whose cells show that it exists, the columns that change least often first."""
     schema = planner.schema
     counters = {f.column for f in schema.columns if f.kind == "counter"}
     columns = [schema.exists_column, schema.spare_flag_column]
     if schema.exists_column is None:
         columns += sorted(schema.proving_columns, key=counters.__contains__)
-    if schema.any_cell_shows:  # any cell, also one of another program, shows that the row exists
+    if schema.any_cell_shows:  # any cell shows that the row exists, including cells of other programs
         columns += sorted(column for column in row.columns if column not in columns and not schema.is_system(column))
     return [column for column in columns if column is not None and column in row.columns]
 
@@ -245,7 +245,7 @@ def _failed(schema: TableSchema, row: Row, message: str) -> UnindexedRowPlan:
 def _planned_again(
     planner: UnindexedRowPlanner, writes: Sequence[UpdateFields | PutObject], bound: int
 ) -> Protocol[list[tuple[UpdateFields | PutObject, UnindexedRowPlan, Row | None]]]:
-    """The updates whose rows have changed since they were read, planned again for the current rows."""
+    """Returns the updates whose rows have changed since they were read, planned again for the current rows."""
     if not writes:
         return []
     rows_read: Sequence[Row | None] = yield GetRows(
@@ -259,7 +259,7 @@ def _planned_again(
 def keep_together(
     planner: UnindexedRowPlanner, rows_read: Iterable[Row | None], bound: int, can: Capabilities
 ) -> Protocol[None]:
-    """Rewrites expiring rows over which updates have put cells that would outlive them, so that all cells of a row
+    """Puts expiring rows again if updates have put cells over them that would outlive them, so that all cells of a row
     expire together. The rows must just have been read, with every column.
     """
     while loose := [row.row for row in rows_read if row is not None and planner.loose(row)]:

@@ -1,13 +1,13 @@
 """Puts an object only if its key is free, without conditional changes of whole rows, as a sans-IO generator.
 
-HBase's Thrift1 gateway can check one cell and put one, at the server's time. So an insert first claims the key: it puts
-a unique value into the existence flag if that is absent. Then it puts the columns, and in the end the flag of an
-existing row, if the claim is still there. A claimed row reads as absent. The claim of a program that died is taken over
-once it is older than the grace time.
+HBase's Thrift1 gateway can check one cell and put one cell, at the server's time. So an insert first claims the key: it
+puts a unique value into the existence flag if the flag is absent. Then it puts the columns. Last, it puts the value
+that the flag of an existing row has, if the claim is still there. Readers treat a claimed row as absent. The claim of a
+program that crashed is taken over once it is older than the grace time.
 
 The columns have the timestamp of the claim. So a slow program never overwrites a row that was put after its claim was
-deleted, overwritten or taken over: later writes have later times. For the same reason a program can delete the entries
-of map columns that it has put.
+deleted, overwritten or taken over, because later writes have later times. For the same reason, a program can safely
+delete the map entries that it has put.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from hbmodel.store.values import Delete, Put, Row
 def insert_claimed(
     planner: UnindexedRowPlanner, write: PutObject, flag: bytes, bound: int, grace: int, draw: Callable[[], bytes]
 ) -> Protocol[Outcome]:
-    """Puts an object if its row neither exists nor is claimed; raises `RowExists`.
+    """Puts an object if its row neither exists nor is claimed. Otherwise raises `RowExists`.
 
-    No row is put twice: before the last step nothing of the row can be read, and after that step the call is over. No
-    delete hides the flag that the last step puts: such a delete would have hidden the claim too, since the server gives
-    the flag a time that is not below the time of the claim.
+    No row is put twice: before the last step no part of the row can be read, and after this step the call ends. No
+    earlier delete hides the flag that the last step puts. Such a delete would have hidden the claim too, because the
+    server gives the flag a time that is not below the time of the claim.
 
     Args:
         write: the object, without a TTL.
@@ -53,10 +53,10 @@ def insert_claimed(
     while True:
         claim = CLAIMED + draw()
         yield CheckAndPut(table, row, flag, expected, Put(row, {flag: claim}))
-        # puts and deletes by others in the millisecond of the claim are now visible, or have a later time
+        # puts and deletes of other programs are visible now, or get a later time than the claim
         yield LetClockTick()
         current: Row | None
-        # the row is read whatever the answer was: a delete of the same millisecond hides a claim
+        # the row is read in any case, because a delete of the same millisecond hides a claim
         (current,) = yield GetRows(table, [row], planner.columns)
         flag_cell = None if current is None else current.columns.get(flag)
         expected = b""
@@ -80,5 +80,5 @@ def insert_claimed(
             yield DeleteRows(table, [evolve(delete, timestamp=flag_cell.timestamp) for delete in plan.deletes])
         if (yield CheckAndPut(table, row, flag, claim, Put(row, {flag: planner.schema.flag_value}))):
             return plan.outcome
-        if entries:  # a row put over the claim hides this insert's columns, but not map entries that it does not put
+        if entries:  # a row that was put over the claim hides this insert's columns, but not its map entries
             yield DeleteRows(table, [Delete(row, columns=entries, timestamp=flag_cell.timestamp)])

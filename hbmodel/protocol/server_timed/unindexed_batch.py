@@ -1,4 +1,4 @@
-"""The mutations for writes of models without live indexes, and the operations that execute them."""
+"""The mutations for writes of models without live indexes, and the operations that carry them out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hbmodel.store.port import Capabilities
 from hbmodel.store.values import Delete, Put
 
 ATOMIC_ROWS = 100
-"""If at most this many writes of a batch both put and delete cells, each of them is one atomic call."""
+"""If at most this many writes of a batch both put and delete cells, each of them is sent as one atomic call."""
 
 
 @frozen(eq=False)
@@ -21,10 +21,11 @@ class UnindexedRowPlan:
 
     Attributes:
         outcome: the outcome of the write once its mutations are carried out.
-        deletes: deletes that belong to the put: in the same call, or in a call that follows the puts of the batch.
-        blanks: columns that a separate put shows as empty until `deletes` has removed them.
-        bare: columns in which an empty cell would be an empty value, so no put makes them empty.
-        owners: a put that goes with `put` and shows which inserts put the row.
+        deletes: deletes that belong to the put. They are sent in the same call, or in a call that follows the puts of
+            the batch.
+        blanks: columns that a separate put makes empty until `deletes` removes them.
+        bare: columns in which an empty cell would be an empty value, so that no put may make them empty.
+        owners: a put that is sent with `put` and shows which inserts have put the row.
         masks: deletes of cells that may be ahead of the server's clock, so that `deletes` may not hide them.
     """
 
@@ -43,8 +44,8 @@ class UnindexedRowPlan:
 
     @property
     def first(self) -> Put | None:
-        """The put for a separate call: it already shows the new row, so no reader sees half of the write, and no crash
-        leaves half of it. Only in `bare` columns the old value remains until the deletes.
+        """The put for a separate call. It already shows the new row, so that no reader sees only a part of the write,
+        and no crash leaves only a part of it. Only in `bare` columns, the old value remains until the deletes.
         """
         blanks = [column for column in self.blanks if column not in self.bare]
         if self.put is None or not blanks:
@@ -55,8 +56,8 @@ class UnindexedRowPlan:
 def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) -> Protocol[None]:
     """Carries out plans.
 
-    A plan that both puts and deletes is one atomic call, if the store can do this and such plans are few. Otherwise the
-    deletes follow the puts.
+    A plan that both puts and deletes is sent as one atomic call, if the store supports this and there are few such
+    plans. Otherwise the deletes follow the puts.
     """
     both = [plan for plan in plans if plan.put is not None and plan.deletes]
     if not can.mutate_row or len(both) > ATOMIC_ROWS:
@@ -72,8 +73,8 @@ def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) 
         yield DeleteRows(table, [*deletes, *masks])
     elif deletes:
         yield DeleteRows(table, deletes)
-        # A commit of several objects in one row cannot combine deletes with two times. Reading the clock makes it carry
-        # out the first deletes here.
+        # A commit of several objects in one row cannot combine deletes at two different times. Reading the clock makes
+        # it carry out the first deletes here.
         yield ReadClock()
         yield DeleteRows(table, masks)
     if both:
@@ -84,7 +85,7 @@ def carry_out(table: str, plans: Sequence[UnindexedRowPlan], can: Capabilities) 
 def await_masks(masks: Iterable[Delete], others: Iterable[int] = ()) -> Protocol[None]:
     """Waits until the server's clock has passed the times of the masks and the times in `others`.
 
-    Then nothing hides a later write.
+    After that, no delete hides a later write.
     """
     times = [*others]
     times += [mask.timestamp for mask in masks if mask.timestamp is not None]

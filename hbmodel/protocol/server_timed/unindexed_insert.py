@@ -1,4 +1,4 @@
-"""Puts an object of a model without live indexes only if its key is free, as a sans-IO generator."""
+"""Puts an object of a model without live indexes if its key is free, as a sans-IO generator."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def insert_unindexed(
     *,
     one_cell: bool = False,
 ) -> Protocol[Outcome]:
-    """Puts an object if `column`, which is never empty in a row, is absent; raises `RowExists`.
+    """Puts an object if `column`, which is never empty in a row, is absent. Otherwise raises `RowExists`.
 
-    Every column is written, counters and None too, over what an update or an increment may have left of a deleted row.
-    A delete of the same millisecond hides what is put, so the row is read once more. A mark, which is a cell that soon
-    expires, shows which insert put the row, or that the row has been moved to another key. If the read does not find
-    the row that was put, the row is not put again: this could bring back a row that another program has seen and
-    deleted.
+    Every column is written, including counters and columns with None, because an update or an increment may have left
+    cells of a deleted row. A delete of the same millisecond hides the put, so the row is read once more. A mark, which
+    is a cell that soon expires, shows which insert put the row, or that the row has been moved to another key. If the
+    read does not find the row that was put, the row is not put again: this could bring back a row that another program
+    has seen and deleted.
 
     Args:
-        grace: G, the age in ms at which the claim of another insert may be taken over.
+        grace: G, the age in ms at which this insert may take over the claim of another insert.
         one_cell: whether the row is a single cell, put by check-and-put, for stores that can do no more.
 
     Raises:
@@ -72,9 +72,9 @@ def insert_unindexed(
             then = GetRows(schema.table, [write.row], columns_read)
             went_through = yield CheckAndPut(schema.table, write.row, column, b"", plan.put, then)
         else:
-            # The mark distinguishes the row from one that another insert has put. An object that is one cell with an
-            # empty qualifier has no place for a mark. A table that other programs write gets only the model's own
-            # cells.
+            # The mark distinguishes the row from a row that another insert has put. There is no place for a mark if an
+            # object is one cell with an empty qualifier. In a table that other programs write, only the model's own
+            # cells are put.
             markable = not schema.external and (schema.wide_rows is None or not schema.wide_rows.bare)
             mark = schema.stamp_prefix + planner.draw() if markable else None
             marks = (
@@ -124,13 +124,16 @@ def insert_unindexed(
 
 
 def _landed(row: Row, there: bool, mark: bytes) -> bool:
-    """Whether a row shows that it was put with a mark: it exists with that mark, or has moved to another key since."""
+    """Returns whether a row shows that it was put with the mark `mark`: it exists with that mark, or has moved to
+    another key since.
+    """
     mark_cell = row.columns.get(mark)
     return mark_cell is not None and (there or mark_cell.value == MOVED)
 
 
 def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Protocol[tuple[bytes, bytes | None]]:
-    """The column to check and its expected value. If there is a dead marker, these are its column and value.
+    """Returns the column to check and its expected value. These are the column and the value of the dead marker, if
+    there is one.
 
     Raises `RowExists` if the key is not free.
     """
@@ -140,10 +143,10 @@ def _free(planner: UnindexedRowPlanner, write: PutObject, column: bytes) -> Prot
 
 
 def check_free(planner: UnindexedRowPlanner, write: PutObject) -> Protocol[Row | None]:
-    """Returns the content of a row that is not an object. Raises `RowExists` if the row is an object.
+    """Returns the cells of a row that is not an object. Raises `RowExists` if the row is an object.
 
-    In an external table the check of a single cell does not see every object: the row may have only cells of other
-    programs, or an empty cell, which HBase's check cannot distinguish from an absent one.
+    In an external table, checking a single cell does not find every object. The row may have only cells of other
+    programs, or an empty cell, which HBase's check cannot distinguish from an absent cell.
     """
     row: Row | None
     (row,) = yield GetRows(planner.schema.table, [write.row], planner.columns)
@@ -157,12 +160,13 @@ def check_free(planner: UnindexedRowPlanner, write: PutObject) -> Protocol[Row |
 
 
 def counters_over(planner: UnindexedRowPlanner, put: Put, column: bytes, bound: int) -> Protocol[list[Put]]:
-    """Puts of counters, above the counter cells that are left in a row without an object.
+    """Returns puts of counters, with timestamps above those of the counter cells that are left in a row without an
+    object.
 
     The cells that are left may be ahead of the server's clock.
 
     Args:
-        column: the column that, if there is no object, is absent or says that the key is claimed.
+        column: a column that, if there is no object, is absent or shows that the key is claimed.
 
     Raises:
         ClockError: a counter is further ahead than the bound.
@@ -181,7 +185,7 @@ def counters_over(planner: UnindexedRowPlanner, put: Put, column: bytes, bound: 
 
 
 def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPlan:
-    """The plan that writes every column, without a TTL, so that nothing that remains of a deleted row stays visible."""
+    """Returns the plan that writes every column, without a TTL, so that no cells of a deleted row stay visible."""
     schema = planner.schema
     cells = {**dict.fromkeys(sorted(schema.counter_columns), COUNTER_ZERO), **planner.cells(write)}
     stored, nulls = planner.without_gone(cells)
@@ -190,8 +194,8 @@ def whole_row(planner: UnindexedRowPlanner, write: PutObject) -> UnindexedRowPla
 
 
 def shows(row: Row, put: Put, flag: set[bytes]) -> bool:
-    """Whether the row has any value that the put writes. The flag and counters of zero count only if the put writes
-    nothing else.
+    """Returns whether the row has any value that the put writes. The flag and counters of zero are considered only if
+    the put writes nothing else.
     """
     shown = {
         column: value for column, value in put.cells.items() if column not in flag and value != COUNTER_ZERO

@@ -1,4 +1,4 @@
-"""Plans writes of models without live indexes: no system cells, and the server sets the timestamps.
+"""Plans writes of models without live indexes, which put no system cells and leave the timestamps to the server.
 
 Only rows with a TTL have an explicit timestamp, and a cell with the time of their expiry.
 """
@@ -35,7 +35,7 @@ from hbmodel.store.values import Cell, Delete, Put, Row
 
 @frozen
 class End:
-    """The expiry of a row, either `at` a time (ms since 1970), or a number of ms `after` its put."""
+    """The expiry of a row, either `at` a time (in ms since 1970) or a number of ms `after` its put."""
 
     at: int | None = None
     after: int = 0
@@ -48,8 +48,8 @@ class UnindexedRowPlanner:
     Attributes:
         draw: the function that draws the names of stamps, see `read_stamped`.
         marking: whether rows of other programs may have a liveness cell, so that a put of a whole object sets it.
-        reader: decides whether a row to update exists.
-        gone: columns that store None as the absence of the cell.
+        reader: decodes the columns that decide whether a row exists.
+        gone: columns in which None is stored as a missing cell.
         bare: the columns of `gone` in which an empty cell is an empty value.
         own_columns: the columns of the fields, and of the cells that show that a row exists or expires.
     """
@@ -65,7 +65,7 @@ class UnindexedRowPlanner:
 
     @classmethod
     def of(cls, schema: TableSchema, marking: bool = False) -> UnindexedRowPlanner:
-        """The planner of a model, made once and kept."""
+        """Returns the planner of a model, which is made once and kept."""
         planner: UnindexedRowPlanner | None = schema.compiled.get(("unindexed", marking))
         return schema.keep(("unindexed", marking), cls(schema, marking=marking)) if planner is None else planner
 
@@ -90,7 +90,7 @@ class UnindexedRowPlanner:
 
     @property
     def columns(self) -> Sequence[bytes]:
-        """Every column of the model, and unless the table is external, everything else in its families."""
+        """Every column of the model and, unless the table is external, all other columns in its families."""
         columns = RowDecoder.of(self.schema, indexed=False).columns
         return self._with_end(columns) if columns != self.schema.family_names and self.schema.external else columns
 
@@ -98,7 +98,7 @@ class UnindexedRowPlanner:
         return tuple(sorted({*columns, self.schema.expiry_column}))
 
     def read(self, writes: Iterable[RowWrite]) -> Protocol[dict[bytes, Row | None]]:
-        """The rows of updates that give no TTL, with the columns that the updates need."""
+        """Returns the rows of updates that specify no TTL, with the columns that the updates need."""
         updates = [write for write in writes if isinstance(write, UpdateFields) and write.ttl is None]
         if not updates:
             return {}
@@ -111,16 +111,18 @@ class UnindexedRowPlanner:
         return {write.row: row for write, row in zip(updates, rows_read, strict=True)}
 
     def _with_changed(self, updates: Iterable[UpdateFields]) -> Sequence[bytes]:
-        """The columns to read for updates that need only the columns in `glance` and the columns that they change."""
+        """Returns the columns to read for updates that need only the columns in `glance` and the columns that they
+        change.
+        """
         if self.glance == self.schema.family_names:
             return self.glance
         return tuple(sorted({*self.glance, *(column for write in updates for column in self._changed(write))}))
 
     def _with_required(self, columns: Sequence[bytes]) -> Sequence[bytes]:
-        """The columns that must be read for conditional updates, given those that other updates need.
+        """Returns the columns that must be read for conditional updates, given the columns that other updates need.
 
-        Usually these include the required columns, of which the update checks one. Everything is read if a row may need
-        a flag or may have only empty cells, or if no column would be left out.
+        Usually these include the required columns, one of which is checked by the update. All columns are read if a row
+        may need a flag or may have only empty cells, or if no column would be left out.
         """
         schema = self.schema
         if schema.external or schema.spare_flag_column is not None or columns == schema.family_names:
@@ -129,14 +131,15 @@ class UnindexedRowPlanner:
         return self.columns if wanted.issuperset(f.column for f in schema.columns) else tuple(sorted(wanted))
 
     def _changed(self, write: UpdateFields) -> Sequence[bytes]:
-        """The columns that an update changes, without entries of map columns."""
+        """Returns the columns that an update changes, without entries of map columns."""
         return [self.schema.by_name[name].column for name in write.changes if name in self.schema.by_name]
 
     def read_masks(self, writes: Iterable[RowWrite], bound: int) -> Protocol[dict[bytes, Delete | HbmodelError]]:
-        """For the rows of deletes, the masks of cells that may be ahead of the server's clock; see `read_masks`.
+        """Returns the masks of cells that may be ahead of the server's clock, for the rows of deletes; see
+        `read_masks`.
 
-        If a row cannot be deleted, it has an error instead. Entries of map columns are not checked: an object may have
-        any number of them.
+        A row that cannot be deleted has an error instead of a mask. Entries of map columns are not checked: an object
+        may have any number of them.
         """
         rows = [write.row for write in writes if isinstance(write, DeleteRow)]
         if not rows:
@@ -147,8 +150,8 @@ class UnindexedRowPlanner:
         return dict((yield from read_masks(self.schema, rows, columns, bound)))
 
     def _masks_of_external(self, rows: Sequence[bytes], bound: int) -> Protocol[dict[bytes, Delete | HbmodelError]]:
-        """The masks of rows of other programs; an error for a row that would remain an object after the delete, because
-        of a cell that the model does not declare.
+        """Returns the masks of rows of other programs. A row has an error instead if, because of a cell that the model
+        does not declare, it would still be an object after the delete.
         """
         schema, is_system = self.schema, self.schema.is_system
         rows_read: Sequence[Row | None] = yield GetRows(schema.table, rows, schema.family_names)
@@ -169,8 +172,8 @@ class UnindexedRowPlanner:
     ) -> Protocol[dict[bytes, Delete | ClockError]]:
         """Waits until the server's clock has reached the times of the cells that writes will replace.
 
-        Returns the errors of rows with a cell too far ahead, by row key; see the function `await_replaced`. Rows of
-        whole objects are read here if the model's puts are not blind.
+        Returns the errors of rows with a cell that is too far ahead, by row key; see the function `await_replaced`. For
+        puts of whole objects, the rows are read here, unless the model's puts need no read.
         """
         replaced: dict[bytes, int] = {}
         for write in writes:
@@ -185,7 +188,7 @@ class UnindexedRowPlanner:
         return dict((yield from await_replaced(self.schema, replaced, bound)))
 
     def _replaced_by_puts(self, writes: Sequence[PutObject]) -> Protocol[dict[bytes, int]]:
-        """The timestamp of the newest cell of each row that a put of a whole object is to replace."""
+        """Returns the timestamp of the newest cell of each row that a put of a whole object will replace."""
         cells = {write.row: self.cells(write).keys() for write in writes}
         if not cells:
             return {}
@@ -201,7 +204,9 @@ class UnindexedRowPlanner:
     def read_expiring(
         self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
     ) -> Protocol[dict[bytes, Row | None]]:
-        """The rows that expire already or will expire after the write, with all columns and the time for the write."""
+        """Returns the rows that already expire, or will expire after the write, with all columns and the time for the
+        write.
+        """
         expiring = [
             w.row
             for w in writes
@@ -212,11 +217,11 @@ class UnindexedRowPlanner:
         return dict((yield from self.stamped(expiring, bound)))
 
     def stamped(self, rows: Iterable[bytes], bound: int) -> Protocol[dict[bytes, StampedRow]]:
-        """Rows with all columns, and the time at which each may be written; see `read_stamped`."""
+        """Returns rows with all columns, and the time at which each may be written; see `read_stamped`."""
         return read_stamped(self.schema, rows, self.columns, bound, self.draw)
 
     def expires(self, row: Row | None) -> bool:
-        """Whether a row that was read has a cell with the time of its expiry."""
+        """Returns whether a row that was read has a cell with the time of its expiry."""
         if row is None:
             return False
         marked = self.marking and end_of_live(row, self.schema.liveness_column) is not None
@@ -225,8 +230,8 @@ class UnindexedRowPlanner:
     # --- planning -----------------------------------------------------------------------------------------------------
 
     def puts_of_objects(self, writes: Iterable[RowWrite]) -> list[Put] | None:
-        """The puts of the writes if all put whole objects, read no rows and delete no cells. Otherwise None, because
-        the writes need plans.
+        """Returns the puts of the writes if all of them put whole objects, read no rows and delete no cells. Otherwise
+        returns None, because the writes need plans.
         """
         if (self.gone and not self.schema.immutable) or not self.schema.blind_puts:
             return None
@@ -243,18 +248,18 @@ class UnindexedRowPlanner:
         return puts
 
     def plan(self, write: RowWrite, row: Row | None, mask: Delete | HbmodelError | None = None) -> UnindexedRowPlan:
-        """The plan of `write` over `row`, which was read with the columns that the write needs.
+        """Returns the plan of `write` over `row`, which was read with the columns that the write needs.
 
         Args:
             row: the row, or None.
-            mask: for a delete of a row, the delete of the cells that a delete at the server's time may not hide; or the
-                error that says why the row cannot be written.
+            mask: for a delete of a row, the delete of the cells that a delete at the server's time might not hide; or
+                the error that says why the row cannot be written.
         """
         try:
             if isinstance(row, StampedRow) and row.error is not None:
                 raise row.error
             return self._plan(write, row, mask)
-        except HbmodelError as error:  # this row cannot be written; the others of its batch can
+        except HbmodelError as error:  # only this row of the batch cannot be written
             left = [unstamped(row)] if isinstance(row, StampedRow) and row.timestamp else []
             return UnindexedRowPlan(Outcome("failed", write.row, error=error), deletes=left)
 
@@ -277,11 +282,11 @@ class UnindexedRowPlanner:
         if end is not None and isinstance(row, StampedRow):
             plan = self._expiring(row, cells, end)
             return plan if isinstance(write, PutObject) else self._owned(plan, row)
-        # if a row was wrongly treated as expiring, its stamp soon expires by itself
+        # the stamp of a row that was wrongly treated as expiring soon expires
         return self._put(write, cells)
 
     def _end(self, write: PutObject | UpdateFields, row: Row | None) -> End | None:
-        """The expiry of the row after a write over `row`, or None if it will not expire."""
+        """Returns the expiry of the row after a write over `row`, or None if it will not expire."""
         if isinstance(write, PutObject) and write.end is not None:
             return End(at=write.end)
         if write.ttl is not None:
@@ -290,14 +295,14 @@ class UnindexedRowPlanner:
         return None if at is None else End(at=at)
 
     def end_of(self, row: Row) -> int | None:
-        """The time at which a row expires, or None if it does not expire. The row was read with every column of the
-        model.
+        """Returns the time at which a row expires, or None if it does not expire. The row was read with every column of
+        the model.
         """
         return end_of_adopted(self.schema, row) if self.marking else end_of_unindexed(row, self.schema.expiry_column)
 
     def _kept(self, old_cells: Mapping[bytes, Cell], end: End | None) -> dict[bytes, bytes]:
-        """The cells that an update rewrites unchanged, so that the row, or its cells in a family with a TTL, expire
-        together (rule 10).
+        """Returns the cells that an update puts again unchanged, so that all cells of the row, or all its cells in a
+        family with a TTL, expire together (rule 10).
         """
         schema = self.schema
         if end is None and family_life(schema) is None:
@@ -307,7 +312,9 @@ class UnindexedRowPlanner:
         }
 
     def own(self, old_cells: Mapping[bytes, Cell]) -> dict[bytes, Cell]:
-        """The cells of a row without its system cells, and in an external table without the cells of other programs."""
+        """Returns the cells of a row without its system cells, and in an external table without the cells of other
+        programs.
+        """
         if self.schema.any_cell_shows:
             old_cells = {column: old_cells[column] for column in self.own_columns if column in old_cells}
         return {column: cell for column, cell in old_cells.items() if not self.schema.is_system(column)}
@@ -321,7 +328,7 @@ class UnindexedRowPlanner:
         return UnindexedRowPlan(Outcome("put", write.row), put, deletes, nulls, bare=self.bare)
 
     def without_gone(self, cells: Mapping[bytes, bytes]) -> tuple[Mapping[bytes, bytes], Sequence[bytes]]:
-        """The cells to put, and the columns to delete because their None is stored as the absence of the cell. A row of
+        """Returns the cells to put, and the columns to delete because their None is stored as a missing cell. A row of
         an immutable model has no older cells to delete.
         """
         if not self.gone:
@@ -330,8 +337,8 @@ class UnindexedRowPlanner:
         return stored, () if self.schema.immutable else tuple(column for column in cells if column not in stored)
 
     def _expiring(self, stamped: StampedRow, cells: Mapping[bytes, bytes], end: End) -> UnindexedRowPlan:
-        """A put of a whole row that expires, and the delete of all older cells, which would otherwise become visible
-        again when the row expires.
+        """Returns a put of a whole row that expires, and the delete of all older cells, which would otherwise become
+        visible again when the row expires.
         """
         row, timestamp = stamped.row, stamped.timestamp
         at = end.at if end.at is not None else timestamp + end.after
@@ -349,8 +356,8 @@ class UnindexedRowPlanner:
         return UnindexedRowPlan(Outcome("put", row, timestamp), put, older, blanks, bare=self.bare)
 
     def _owned(self, plan: UnindexedRowPlan, row: StampedRow) -> UnindexedRowPlan:
-        """The same plan with the marks of inserts and of a move: the programs that put or move the row recognize it by
-        these marks.
+        """Returns the plan with the marks of inserts and of a move, by which the programs that put or move the row
+        recognize it.
         """
         if row.mark is not None and plan.put is not None:
             plan = evolve(plan, put=evolve(plan.put, cells={**plan.put.cells, self.schema.move_column: row.mark}))
@@ -359,7 +366,9 @@ class UnindexedRowPlanner:
         return evolve(plan, owners=Put(row.row, dict.fromkeys(row.owners, OWN), row.timestamp, STAMP_LIFE))
 
     def loose(self, row: Row) -> dict[bytes, int]:
-        """The times, by column, of cells that updates have put over an expiring row, and that would outlive it."""
+        """Returns the loose cells of an expiring row: the cells that updates have put over it and that would outlive
+        it. The result has their times by column.
+        """
         end = row.columns.get(self.schema.expiry_column)
         times = {column: cell.timestamp for column, cell in self.own(row.columns).items()}
         if end is None or end.timestamp not in times.values():
@@ -391,7 +400,7 @@ class UnindexedRowPlanner:
         return self.schema.exists_column is None and refuses_ttl(self.schema) is None
 
     def cells(self, write: PutObject | UpdateFields) -> Mapping[bytes, bytes]:
-        """The cells of a write, in which None is still the empty cell or `NO_CELL`."""
+        """Returns the cells of a write, in which None is still an empty cell or `NO_CELL`."""
         schema = self.schema
         if isinstance(write, UpdateFields):
             return cells_of_changes(schema, write.changes)
@@ -401,7 +410,7 @@ class UnindexedRowPlanner:
         return {**write.cells, **flag, **marks} if flag or marks else write.cells
 
     def deletion(self, row: bytes, timestamp: int | None = None) -> Delete:
-        """The delete of the model's families, or in an external table of its own columns."""
+        """Returns the delete of the model's families or, in an external table, of the model's columns."""
         schema = self.schema
         if not schema.external:
             return Delete(row, families=schema.family_names, timestamp=timestamp)
@@ -416,7 +425,7 @@ _OTHERS_STAY = (
 
 
 def nothing_to_store(schema: TableSchema, row: bytes) -> EncodingError:
-    """The error of an object whose row would have no cell, and so would not exist."""
+    """Returns the error for an object whose row would have no cells, and so would not exist."""
     return EncodingError(
         'The object has no cell to store, so its row would not exist: declare @hb.model(exists=hb.flag("e")).',
         table=schema.table,

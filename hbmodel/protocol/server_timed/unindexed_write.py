@@ -25,9 +25,9 @@ def write_unindexed_batch(
     """Writes rows of a model without live indexes, each row at most once.
 
     Args:
-        writes: at most one per row.
-        deleted: where deleted rows are recorded, see `write_indexed_batch`.
-        together: rows that are written together with others: their changes may be joined into one conditional change.
+        writes: the writes, at most one per row.
+        deleted: records deleted rows, see `write_indexed_batch`.
+        together: rows that are written together with others. Their changes may be combined into one conditional change.
     """
     puts = planner.puts_of_objects(writes)
     if puts:

@@ -28,13 +28,13 @@ from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.store.values import Cell, Row
 
 LOOKS = 5
-"""The number of times that a row is read if it changes in the meantime. After that, the last finding counts."""
+"""The number of times that a row is read if it changes in the meantime. After that, the last result is used."""
 
 
 def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[Row]]:
-    """The rows that hold a value that is not claimed for them.
+    """Returns the rows that hold a value without a claim.
 
-    A writer claims a value before it writes the row, so a row that was read has its claim, unless it has changed since
+    A writer claims a value before it writes the row, so a row that was read has a claim, unless it has changed since,
     or was written before the index was maintained.
 
     Args:
@@ -51,8 +51,8 @@ def unclaimed_rows(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
 
 
 def answering(schema: TableSchema, index: Index, written: Sequence[Index]) -> Sequence[Index]:
-    """The other indexes of a model whose entries can be used without their rows. A program that fences a row for the
-    unique index puts these entries again.
+    """Returns the other indexes of a model whose entries can be used without their rows. A program that fences a row
+    for the unique index puts the entries of these indexes again.
 
     Args:
         written: all indexes that writes maintain, each with its live table.
@@ -65,8 +65,8 @@ def answering(schema: TableSchema, index: Index, written: Sequence[Index]) -> Se
 def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[list[UniqueViolation]]:
     """Claims the values that rows hold, for a build or a repair of a unique index.
 
-    Returns the obstacles: an error for each row whose value another row holds. A row that has changed since it was read
-    may leave an unused claim, which the next row with that value takes over.
+    Returns an error for each row whose value another row holds. If a row has changed since it was read, an unused claim
+    may remain. The next row with that value takes it over.
 
     Args:
         planner: a planner with this index only.
@@ -84,7 +84,7 @@ def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
             if row is None:
                 continue
             if look + 1 == LOOKS or planner.stored(planner.old(row)) == planner.stored(planner.old(before[key])):
-                errors.append(violations[key])  # both rows held the value when it was found
+                errors.append(violations[key])  # both rows held the value when the violation was found
             else:
                 rows.append(row)
     return errors
@@ -109,7 +109,7 @@ def _claim(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protocol[dict[b
 
 @frozen
 class FoundClaim:
-    """A claim that was found: its row key in the index table, and its cell."""
+    """A claim that was found, with its row key in the index table and its cell."""
 
     key: bytes
     cell: Cell
@@ -133,7 +133,7 @@ class ClaimFindings:
 def check_claims(
     planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim], grace: int
 ) -> Protocol[ClaimFindings]:
-    """Compares claims with the rows to which they belong.
+    """Compares claims with the rows for which they were made.
 
     Args:
         planner: a planner with this index only.
@@ -150,7 +150,7 @@ def check_claims(
 def release_unheld(
     planner: VersionedRowPlanner, index: Index, claims: Sequence[FoundClaim]
 ) -> Protocol[list[FoundClaim]]:
-    """Releases claims that were found to be unheld, see `check_claims`. Returns the claims that were released.
+    """Releases claims whose rows do not hold the value, see `check_claims`. Returns the claims that were released.
 
     The rows are fenced first, so that a writer that has claimed the value and is about to put its row is refused.
 
@@ -195,13 +195,13 @@ def _owners(planner: VersionedRowPlanner, claims: Sequence[FoundClaim]) -> Proto
 
 
 def _holds(planner: VersionedRowPlanner, index: Index, claim: FoundClaim, rows: dict[bytes, Row | None]) -> bool:
-    """Whether the row of a claim holds its value, or the claim is released."""
+    """Returns whether the row of a claim holds the claimed value, or the claim is released."""
     owner = owner_of(claim.cell.value)
     return owner is None or Claim(index.table, claim.key, index, ()) in held_claims(planner, planner.old(rows[owner]))
 
 
 def _newest(planner: VersionedRowPlanner, claim: FoundClaim, rows: dict[bytes, Row | None]) -> int:
-    """The later one of two times: that of a claim, and that of the version of its row."""
+    """Returns the time of a claim or the time of the version of its row, whichever is later."""
     owner = owner_of(claim.cell.value)
     return (
         claim.cell.timestamp

@@ -1,10 +1,10 @@
-"""Claims of unique values, as sans-IO generators: a row of the index table for each value, changed by check-and-mutate
-only.
+"""Claims of unique values, as sans-IO generators: a row of the index table for each value, changed only by
+check-and-mutate.
 
 A value is claimed before its row is written, and released after the row no longer has the value. It is released only if
-the claim still has the bytes that were read before. A claim whose owner does not have the value is taken over only
-after the owner's row is fenced: the version that its writes check is changed, so that a writer about to put the value
-there is refused. A claim is never deleted.
+the claim still has the bytes that were read. A claim whose owner does not have the value is taken over only after the
+owner's row is fenced: the version that writes of the row check is changed, so that a writer that is about to put the
+value there is refused. A claim is never deleted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.store.values import Cell, ConditionalChange, Put, Row
 
 CLAIMED, RELEASED = b"\x01", b"\x00"
-"""First byte of a claim; a nonce of 8 bytes follows, then the row key of the owner."""
+"""The first byte of a claim. A nonce of 8 bytes follows, and then the row key of the owner."""
 
 _OWNER = 1 + 8
 
@@ -50,7 +50,7 @@ class RowClaims:
 
     Attributes:
         wanted: the claims of the values that the row will hold.
-        left: the claims of the values that it gives up.
+        left: the claims of the values that the row gives up.
     """
 
     wanted: Sequence[Claim] = ()
@@ -58,7 +58,7 @@ class RowClaims:
 
 
 def claim_of(index: Index, entry: bytes) -> Claim | None:
-    """The claim that belongs to an entry of a unique index; None if one of the values is None."""
+    """Returns the claim that belongs to an entry of a unique index, or None if one of the values is None."""
     values = index.layout.unpack(entry, index.salt.width)[: len(index.fields)]
     if any(value is None for value in values):
         return None
@@ -68,7 +68,7 @@ def claim_of(index: Index, entry: bytes) -> Claim | None:
 
 
 def held_claims(planner: VersionedRowPlanner, old: OldRow) -> list[Claim]:
-    """The claims that a row needs with its present values."""
+    """Returns the claims that a row needs for its current values."""
     unique = [index for index in planner.indexes if index.unique]
     if not unique or not old.live or old.row is None:
         return []
@@ -78,14 +78,14 @@ def held_claims(planner: VersionedRowPlanner, old: OldRow) -> list[Claim]:
         return []
     claims: list[Claim | None] = []
     for index in unique:
-        # No key can hold this value, so no claim for it exists: the row is older than the index.
+        # No key can hold this value, so there is no claim for it. The row is older than the index.
         with suppress(KeyTooLong, EncodingError):
             claims += [claim_of(index, entry) for entry in planner.keys.entries(index, values, old.row.row)]
     return [claim for claim in claims if claim is not None]
 
 
 def claims_of(planner: VersionedRowPlanner, plan: RowPlan, old: OldRow) -> RowClaims:
-    """How a planned write changes claims; an unchanged value already has its claim."""
+    """Returns how a planned write changes claims. A value that does not change already has its claim."""
     unique = {index.table: index for index in planner.indexes if index.unique}
     if not unique or (not plan.entries and plan.outcome.action != "deleted"):
         return RowClaims()
@@ -106,8 +106,8 @@ class Claimed:
 
     Attributes:
         releases: the changes that give up the old values once the row is written, each with its table.
-        refused: whether another write was faster, so that the row must be read and planned once more.
-        error: why the row cannot be written.
+        refused: whether another write has changed a claim, so that the row must be read and planned again.
+        error: the reason why the row cannot be written.
     """
 
     releases: list[tuple[str, ConditionalChange]] = field(factory=list)
@@ -127,8 +127,7 @@ def claim_values(
 
     Args:
         rows: how the write of each row changes claims, in the order of the writes.
-        wait: whether a row is read and planned once more if a claim is so young that its owner may be about to write
-            its row.
+        wait: whether a row is read and planned again if a claim is so young that its owner may still write its row.
     """
     claimed = {row: Claimed() for row in rows}
     all_claims = [claim for claims in rows.values() for claim in (*claims.wanted, *claims.left)]
@@ -186,18 +185,18 @@ def _behind(planner: VersionedRowPlanner, rows: Mapping[bytes, RowClaims]) -> di
 
 
 def release(releases: Sequence[tuple[str, ConditionalChange]]) -> Protocol[None]:
-    """Releases values of written rows; a refused change means that another row has claimed the value since."""
+    """Releases values of written rows. If a change is refused, another row has already claimed the value."""
     for table, changes in by_table(releases).items():
         yield CheckAndMutateRows(table, changes)
 
 
 def owner_of(value: bytes) -> bytes | None:
-    """The key of the row that a claim is for, or None if it is released."""
+    """Returns the key of the row that owns a claim, or None if the claim is released."""
     return value[_OWNER:] if value[:1] == CLAIMED else None
 
 
 def read_claims(planner: VersionedRowPlanner, claims: Sequence[Claim]) -> Protocol[dict[Claim, Cell]]:
-    """The cells of the claims that exist."""
+    """Returns the cells of the claims that exist."""
     column = planner.schema.claim_column
     cells: dict[Claim, Cell] = {}
     for table, those in by_table((claim.table, claim) for claim in dict.fromkeys(claims)).items():
@@ -209,7 +208,9 @@ def read_claims(planner: VersionedRowPlanner, claims: Sequence[Claim]) -> Protoc
 def change_claim(
     planner: VersionedRowPlanner, claim: Claim, cell: Cell | None, value: bytes, now: int
 ) -> ConditionalChange:
-    """The change that gives a claim a new value, under the condition that its cell is still the one that was read."""
+    """Returns the change that gives a claim a new value, under the condition that its cell has not changed since it was
+    read.
+    """
     column = planner.schema.claim_column
     timestamp = now if cell is None else max(now, cell.timestamp + 1)
     return ConditionalChange(
@@ -224,10 +225,11 @@ def _fence(
     now: int,
     young: Mapping[Claim, int],
 ) -> Protocol[list[tuple[bytes, Claim]]]:
-    """Fences the owners of claims that other rows want; returns the claims that may be taken over, each with the row
+    """Fences the owners of claims that other rows want. Returns the claims that may be taken over, each with the row
     that wants it.
 
-    `young` has the times of young claims. A young claim is waited for, unless its owner has written its row since.
+    `young` has the times of young claims. The rows that want a young claim wait for it, unless its owner has written
+    its row since.
     """
     if not foreign:
         return []
@@ -240,11 +242,11 @@ def _fence(
     waiting: list[tuple[bytes, bytes]] = []
     for row, claim, owner in foreign:
         state = claimed[row]
-        # An owner that is itself waiting may also give the value up, in a later round.
+        # An owner that is itself waiting may give the value up in a later round.
         earlier = owner in claimed and claimed[owner].error is None and order.index(owner) < order.index(row)
         if earlier and not _waits_for(planner, [each for each in waiting if not claimed[each[0]].error], owner, row):
             waiting.append((row, owner))
-            state.refused = True  # an earlier write of this batch may give it up
+            state.refused = True  # an earlier write of this batch may give the value up
         elif claim in held_claims(planner, olds[owner]):
             state.error = _violation(planner, row, claim, owner)
         elif young.get(claim, -1) > planner.version_time(olds[owner]):
@@ -290,7 +292,7 @@ def _waits_for(planner: VersionedRowPlanner, waiting: Sequence[tuple[bytes, byte
 def put_fences(
     planner: VersionedRowPlanner, fences: Sequence[tuple[OldRow, ConditionalChange]], now: int
 ) -> Protocol[Sequence[bool]]:
-    """Carries out fences; before that, the verified entries of the fenced rows are put with the new versions.
+    """Puts the verified entries of rows with the new versions, and then carries out the fences of the rows.
 
     Returns:
         For each fence, whether it was carried out.
@@ -313,9 +315,10 @@ def put_fences(
 
 
 def _entries_again(planner: VersionedRowPlanner, old: OldRow, change: ConditionalChange) -> list[tuple[str, Put]]:
-    """The puts that give the entries of a fenced row its new version.
+    """Returns the puts that set the new version in the entries of a fenced row.
 
-    There are none if objects share rows: a fence changes the version of the row, and the objects keep their versions.
+    The result is empty if objects share rows: a fence changes the version of the row, but the objects keep their
+    versions.
     """
     (put,) = change.mutations
     assert isinstance(put, Put), "a fence puts a version"
@@ -325,11 +328,11 @@ def _entries_again(planner: VersionedRowPlanner, old: OldRow, change: Conditiona
 
 
 def fence(planner: VersionedRowPlanner, row: bytes, old: OldRow, timestamp: int) -> ConditionalChange:
-    """Changes the version that writes of the row check, and nothing else: programs that read the row before cannot
-    write it any more.
+    """Returns the change that fences a row. It changes only the version that writes of the row check, so that programs
+    that have read the row before cannot write it any more.
 
-    This is the version of the object, which is raised; an absent row also gets a dead marker. If objects share rows, it
-    is the version of the row that holds the object, and the objects of the row stay as they are.
+    The version of the object is increased. An absent row also gets a dead marker. If objects share rows, the version of
+    the row that holds the object is changed instead, and the objects of the row stay unchanged.
     """
     nonce, shared = planner.nonce(), planner.schema.row_version_column
     if shared is not None:

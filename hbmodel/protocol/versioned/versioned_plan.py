@@ -1,4 +1,4 @@
-"""Turns an old row of a versioned model and a write into a conditional change."""
+"""Plans the conditional change for a write and the old row of a versioned model."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from hbmodel.store.values import ConditionalChange, Delete, Put
 from hbmodel.store.wide.row_versions import version_shown
 
 KEPT = 3
-"""The number of nonces of earlier writes that a version cell keeps: after this many later writes, a writer that lost
-its answer can still find the outcome.
+"""The number of nonces of earlier writes that a version cell keeps. A writer whose answer was lost can find its outcome
+as long as there are no more later writes than this.
 """
 
 KEPT_WHEN_BUSY = 31
@@ -41,21 +41,21 @@ KEPT_WHEN_BUSY = 31
 """
 
 BUSY = 1_000
-"""A row that is written again within this many milliseconds keeps all its nonces, up to `KEPT_WHEN_BUSY`. It loses one,
-down to `KEPT`, for each further period of this length. So a pause of all writers does not hide an outcome from writers
-that still wait for it.
+"""A row that is written again within this many milliseconds keeps all its nonces, up to `KEPT_WHEN_BUSY`. For each
+further period of this length, it loses one nonce, until `KEPT` nonces are left. So a pause of all writers does not hide
+an outcome from writers that still wait for it.
 """
 
 
 @frozen
 class RowVersion:
-    """The version that a row shared by objects must have; None if it must have none."""
+    """The version that a row with several objects must have; None if the row must have no version."""
 
     value: bytes | None
 
 
 def row_written(table: str, row: bytes) -> ConflictError:
-    """The error of a group whose row has been written by others."""
+    """Returns the error of a group of objects whose row has been written by other programs."""
     return ConflictError("The row has been written since the group was begun: begin again.", table=table, key=row)
 
 
@@ -64,18 +64,19 @@ class VersionedRowPlanner(IndexedRowPlanner):
     """Plans writes of a versioned model, with or without indexes.
 
     Every write reads its row, increments the version, and is applied only if the version cell is still the one that was
-    read. Each object of a wide model has its own version, but its writes are checked against the version of the row, a
-    nonce that each write of the row changes. So any number of objects of a row change under one condition. No object is
-    in conflict with its neighbours: a refused write is planned again over the current row.
+    read. Each object of a wide model has a version. But its writes are checked against the version of the row, which is
+    a nonce that each write of the row changes. So any number of objects of a row can be changed under one condition.
+    Objects in the same row do not cause conflicts for each other: a refused write is planned again over the current
+    row.
 
     Attributes:
         patience: the number of rounds in which a write waits for another one that has claimed the same unique value.
-        claim_rounds: the number of rounds that a write that wants unique values may take.
-        pinned: the version that the row of each object must have, or None. If given, the first write that fails ends
-            the batch.
-        moving: whether it plans the steps of a move to another key or table: only these may write rows that a move has
-            marked or sealed.
-        over_closed: whether closed rows are overwritten, since their objects come back from the other table.
+        claim_rounds: the maximum number of rounds of a write that wants unique values.
+        pinned: the version that the row of each object must have, or None. If it is given, the first write that fails
+            ends the batch.
+        moving: whether the planned writes are steps of a move to another key or table. Only such writes may change rows
+            that a move has marked or sealed.
+        over_closed: whether closed rows are overwritten, because their objects move back from the other table.
         answering: the other indexes whose entries can be used without their rows, if `indexes` has only some indexes;
             see `whole`.
     """
@@ -96,11 +97,11 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return True
 
     def cell(self, old: OldRow) -> VersionCell:
-        """The row's version cell, parsed; a dead row has one too."""
+        """Returns the row's parsed version cell. A dead row has one too."""
         return VersionCell.of(self.stored(old) or b"")
 
     def stored(self, old: OldRow) -> bytes | None:
-        """The bytes of the row's version cell, or None."""
+        """Returns the bytes of the row's version cell, or None."""
         cell = None if old.row is None else old.row.columns.get(self.schema.version_column)
         return None if cell is None else cell.value
 
@@ -114,7 +115,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return entry_version(version)
 
     def change(self, plan: RowPlan, old: OldRow) -> ConditionalChange:
-        """The conditional change that carries out a plan."""
+        """Returns the conditional change that carries out a plan."""
         assert plan.put is not None
         put, column, expected = plan.put, self.schema.version_column, self.stored(old)
         if (shared := self.schema.row_version_column) is not None:
@@ -127,40 +128,44 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return ConditionalChange(put.row, column, expected, mutations)
 
     def no_change(self, row: bytes, old: OldRow) -> ConditionalChange:
-        """The condition of a write that changes nothing, without a mutation; wide rows changed as a whole need it."""
+        """Returns a conditional change without mutations, for a write that changes nothing. Wide rows that are changed
+        as a whole need it.
+        """
         assert self.schema.row_version_column is not None
         return ConditionalChange(row, self.schema.row_version_column, self.row_version(old), ())
 
     def row_version(self, old: OldRow) -> bytes | None:
-        """The version of the wide row that holds the object, which is read with the cells of the object. None if there
-        is no such version.
+        """Returns the version of the wide row that holds the object, which is read with the cells of the object.
+        Returns None if there is no such version.
         """
         shared = self.schema.row_version_column
         cell = None if old.row is None or shared is None else old.row.columns.get(shared)
         return None if cell is None else cell.value
 
     def change_together(self, one: bytes, other: bytes) -> bool:
-        """Whether two objects are changed by one mutation, so that neither can wait for the change of the other."""
+        """Returns whether two objects are changed by one mutation, so that neither can wait for the change of the
+        other.
+        """
         return self.changed_with(one) == self.changed_with(other)
 
     def changed_with(self, place: bytes) -> bytes:
-        """The key of what one mutation changes: the row of an object that is changed together with others, otherwise
-        the object.
+        """Returns the key of the row if an object is changed together with other objects of its row, otherwise the key
+        of the object.
         """
         wide = self.schema.wide
         return place if wide is None or place not in self.together else wide.form.cut(place)[0]
 
     def time_of_fence(self, row: bytes, old: OldRow, now: int) -> tuple[int, ClockError | None]:
-        """The timestamp of a fence, which leaves counters alone; see `time_above`."""
+        """Returns the timestamp of a fence, which does not change counters; see `time_above`."""
         return time_above(self.schema.table, row, newest_beside_counters(self.schema, old.row), now, self.bound)
 
     def put_cell(self, plan: RowPlan) -> VersionCell:
-        """The version cell that a plan puts."""
+        """Returns the version cell that a plan puts."""
         assert plan.put is not None
         return VersionCell.of(plan.put.cells[self.schema.version_column])
 
     def current_entries(self, old: OldRow) -> list[tuple[str, Put]]:
-        """The entries of a row as it is, at the time of its version."""
+        """Returns the entries of the current row, at the time of its version."""
         stored = self.stored(old)
         if not old.live or old.row is None or stored is None:
             return []
@@ -170,11 +175,12 @@ class VersionedRowPlanner(IndexedRowPlanner):
         )
 
     def entries_again(self, old: OldRow, version: bytes, timestamp: int) -> list[tuple[str, Put]]:
-        """The entries to put again before a change that raises the version of a row, but changes no value in an index.
+        """Returns the entries to put again before a change that raises the version of a row, but changes no value in an
+        index.
 
-        A query uses a verified entry instead of its row and, if the entry has every column, takes the version from it.
-        So an entry must not stay verified with the previous version. Claims of unique values are derived from the
-        entries of a write, so the entries of unique indexes are included. Entries that expire are never verified.
+        A query uses a verified entry instead of its row and, if the entry has every column, reads the version from it.
+        So no entry may stay verified with the previous version. Claims of unique values are derived from the entries of
+        a write, so the entries of unique indexes are included. Entries that expire are never verified.
         """
         if not self.covering or not old.live or old.row is None or self.end_of(old.row) is not None:
             return []
@@ -207,12 +213,12 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return evolve(plan, outcome=evolve(plan.outcome, version=self.put_cell(plan).version))
 
     def check_pinned(self, row: bytes, old: OldRow) -> None:
-        """Raises `ConflictError` for a row whose version is not the pinned version."""
+        """Raises `ConflictError` if the version of a row is not the pinned version."""
         if self.pinned is not None and version_shown(self.row_version(old)) != self.pinned.value:
             raise row_written(self.schema.table, row)
 
     def _check_version(self, write: RowWrite, old: OldRow) -> None:
-        """Raises `ConflictError` for a row of another version.
+        """Raises `ConflictError` if a row has another version than the write expects.
 
         Updates and deletes of an absent row pass this check: what happens to them is decided when they are planned.
         """
@@ -231,9 +237,9 @@ class VersionedRowPlanner(IndexedRowPlanner):
         raise ConflictError(message, table=self.schema.table, key=write.row, expected=write.version, found=current)
 
     def _check_unmoved(self, row: bytes, old: OldRow) -> None:
-        """Raises `ConflictError` for an object that is being moved to another key, in its old row and in its new one.
+        """Raises `ConflictError` for the old and the new row of an object that is being moved to another key.
 
-        Raises `RowMoved` for one that moves, or has moved, to another table.
+        Raises `RowMoved` for an object that is being moved, or has moved, to another table.
         """
         if not self.moving and self.cell(old).sealed and (old.live or not self.over_closed):
             raise RowMoved(
@@ -257,7 +263,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
             return plan
         version = self.version(self.nonce(), old, timestamp)
         put = evolve(plan.put, cells={**plan.put.cells, self.schema.version_column: version})
-        # Queries take the version from an entry only if it has every column, and no entry has a changed column that is
+        # Queries read the version from an entry only if it has every column, and no entry has a changed column that is
         # not in the group. Map entries do not count as columns here.
         alone = write.changes.keys() <= self.schema.maps_by_name.keys()
         return evolve(plan, put=put, entries=self.entries_again(old, version, timestamp) if alone else plan.entries)
@@ -268,12 +274,12 @@ Verdict = Literal["applied", "lost", "unknown"]
 
 @frozen(eq=False)
 class Sent:
-    """A conditional change that was sent, kept until it is known to have lost.
+    """A conditional change that was sent. It is kept until it is known to have lost against another change.
 
     Attributes:
         planner: the planner that planned it; a later planner may have other indexes.
-        first: whether the row had no version.
-        since: the reading of the clock that its time was chosen from.
+        first: whether the row had no version before.
+        since: the reading of the clock from which its time was chosen.
         releases: the releases of the unique values that the row gives up, each with its index table.
     """
 
@@ -286,27 +292,27 @@ class Sent:
 
     @property
     def shares_row(self) -> bool:
-        """Whether the change may have been refused because of a neighbour."""
+        """Whether the change may have been refused because of another object in the same row."""
         return self.planner.schema.row_version_column is not None
 
     @property
     def creates(self) -> bool:
-        """Whether the change creates an object in a shared row: then its cells show the outcome only for a limited
+        """Whether the change creates an object in a shared row. If so, its cells show the outcome only for a limited
         time.
 
-        After the grace time the change may have been applied, the object deleted, its marker purged and another object
-        put.
+        After the grace time, the change may have been applied, the object deleted, its marker purged, and another
+        object put.
         """
         return self.shares_row and self.first
 
     def verdict(self, current: VersionCell) -> Verdict:
-        """The outcome of the change, by the version cell that the row has after the refusal."""
+        """Returns the outcome of the change, given the version cell that the row has after the refusal."""
         if self.cell.nonces[0] in current.nonces:
             return "applied"
         if self.shares_row and UNKNOWN < current.version < self.cell.version:
-            return "lost"  # a neighbour was written instead: the version of the shared row never comes back
+            return "lost"  # another object of the row was written instead, and the version of the row never recurs
         if self.first:
             return "lost" if current.complete and current.nonces else "unknown"
         if UNKNOWN < current.version < self.cell.version:
-            return "lost"  # a seal was put instead, and left the version as it was
+            return "lost"  # a seal was put instead, which does not change the version
         return "lost" if 0 <= current.version - self.cell.version < len(current.nonces) else "unknown"

@@ -31,7 +31,7 @@ from hbmodel.store.values import ConditionalChange, Delete, Put, Row
 Release = tuple[str, ConditionalChange]
 
 SentChanges = dict[bytes, Sent]
-"""Changes that were sent, by row."""
+"""The changes that were sent, by row."""
 
 
 def write_versioned_batch(
@@ -42,17 +42,17 @@ def write_versioned_batch(
     A round reads the rows, puts the new entries, waits for all of them, and then changes each row whose version cell is
     still the one that was read. Refused writes are tried again in the next round. If a call whose answer was lost may
     have been carried out, the next round first looks for the write's own nonce. After the last round the protocol
-    acknowledges, verifies the entries of covering indexes and deletes the stale entries. A loser never deletes its
-    entries: they may be the winner's.
+    acknowledges, verifies the entries of covering indexes and deletes the stale entries. A write that loses never
+    deletes its entries, because they may also be the winner's entries.
 
     Args:
-        writes: at most one per row.
-        sent: where sent changes are recorded; a protocol that is started again because the indexes have changed gets
-            the same mapping.
-        insert: whether a live row is an error.
+        writes: the writes, at most one per row.
+        sent: records the sent changes. A protocol that is started again because the indexes have changed gets the same
+            mapping.
+        insert: whether it is an error if a row is live.
 
     Raises:
-        RowMoved: a row is sealed; the writes of other rows may have been carried out.
+        RowMoved: a row is sealed. The writes of other rows may have been carried out.
     """
     batch = yield from write_rounds(planner, writes, sent, insert=insert)
     outcomes = [batch.outcomes[write.row] for write in writes]
@@ -67,7 +67,7 @@ def write_versioned_batch(
 def write_rounds(
     planner: VersionedRowPlanner, writes: Sequence[RowWrite], sent: SentChanges, *, insert: bool = False
 ) -> Protocol[WrittenRows]:
-    """Carries out the rounds of a batch, as a part of another protocol, which acknowledges the outcomes."""
+    """Carries out the rounds of a batch, as a part of another protocol that acknowledges the outcomes."""
     batch = WrittenRows(planner, sent, insert)
     remaining: Sequence[RowWrite] = writes
     while remaining:
@@ -76,8 +76,8 @@ def write_rounds(
 
 
 def insert_versioned(planner: VersionedRowPlanner, write: RowWrite, sent: SentChanges) -> Protocol[list[Outcome]]:
-    """Puts an object of a versioned model if its key is free. Returns its outcome, which is acknowledged by then, as
-    the only item of a list. Raises `RowExists` if the key is not free.
+    """Puts an object of a versioned model if its key is free. Returns the outcome, which has been acknowledged by then,
+    as the only item of a list. Raises `RowExists` if the key is not free.
     """
     (outcome,) = outcomes = yield from write_versioned_batch(planner, [write], sent, insert=True)
     if outcome.error is not None:
@@ -87,14 +87,15 @@ def insert_versioned(planner: VersionedRowPlanner, write: RowWrite, sent: SentCh
 
 @define
 class WrittenRows:
-    """The rounds of a batch, and what they have found so far.
+    """The rounds of a batch, and their results so far.
 
     Attributes:
         outcomes: the outcomes of the writes that are done, by row.
         stale: deletes of stale entries, each with its index table.
         verifications: the puts that verify new entries, each with its index table, by row.
         releases: the releases of unique values that rows have given up, each with its index table.
-        rounds: for each row that wants unique values, the number of its rounds since any row was last done.
+        rounds: for each row that wants unique values, the number of its rounds since the last time that any row was
+            done.
         done: how many rows were done when `rounds` was last cleared.
     """
 
@@ -109,12 +110,12 @@ class WrittenRows:
     done: int = 0
 
     def finish(self) -> Protocol[None]:
-        """The steps that follow the acknowledgement."""
+        """Yields the steps that follow the acknowledgement."""
         yield from finish([put for puts in self.verifications.values() for put in puts], self.stale)
         yield from release(self.releases)
 
     def round(self, writes: Sequence[RowWrite]) -> Protocol[list[RowWrite]]:
-        """One round; returns the writes that were refused."""
+        """Carries out one round, and returns the writes that were refused."""
         planner, table = self.planner, self.planner.schema.table
         rows: Sequence[Row | None] = yield from read_rows(planner, [write.row for write in writes])
         now = yield ReadClock()
@@ -151,7 +152,7 @@ class WrittenRows:
             try:
                 waiting = [row for row in planned if row not in changes and row not in self.outcomes]
                 applied: Sequence[bool | None] = yield CheckAndMutateRows(table, list(changes.values()), waiting)
-            except SchemaMismatch:  # they were not sent: the indexes have changed
+            except SchemaMismatch:  # the changes were not sent, because the indexes have changed
                 for row_key in notes:
                     del self.sent[row_key]
                 raise
@@ -167,12 +168,12 @@ class WrittenRows:
         return [write for write in writes if write.row not in self.outcomes]
 
     def _judged_with_row(self, plan: RowPlan) -> bool:
-        """Whether the outcome of a write that changes nothing depends on a check of the row that it shares with other
-        writes of its commit.
+        """Returns whether the outcome of a write that changes nothing depends on a check of the row that it shares with
+        other writes of its commit.
 
-        Without the check, another commit could put all objects of the row before this commit changes the others: then
-        each of the two commits would be carried out in part. A local transaction does not need this check, because it
-        has read the version of the row again.
+        Without the check, another commit could put all objects of the row before this commit changes the others. Then
+        each of the two commits would be carried out only in part. A local transaction does not need this check, because
+        it has read the version of the row again.
         """
         together = plan.outcome.key in self.planner.together
         return together and self.planner.pinned is None and not isinstance(plan.outcome.error, RowMoved)
@@ -180,7 +181,7 @@ class WrittenRows:
     def _claimed(
         self, planned: Mapping[bytes, tuple[RowPlan, OldRow]], now: int
     ) -> Protocol[dict[bytes, Sequence[Release]]]:
-        """Claims the unique values of rows; returns the rows that may be written, each with its releases."""
+        """Claims the unique values of rows. Returns the rows that may be written, each with its releases."""
         claims = {row: claims_of(self.planner, plan, old) for row, (plan, old) in planned.items()}
         if len(self.outcomes) > self.done:  # if values move along a chain of rows, each row waits for the row before it
             self.rounds.clear()
@@ -210,8 +211,8 @@ class WrittenRows:
     def _still_pinned(self, write: RowWrite, plan: RowPlan) -> Protocol[None]:
         """Checks the row of a write in a local transaction that changes nothing, and raises the error of the write.
 
-        The write has no put whose condition would check what was read. The version of the row was read before the
-        object, so the row is read once more. If its version has changed, `ConflictError` is raised.
+        The write has no put whose condition would check the cells that were read. The version of the row was read
+        before the object, so the row is read once more. If its version has changed, `ConflictError` is raised.
         """
         planner = self.planner
         if not isinstance(plan.outcome.error, ConflictError):
@@ -221,7 +222,7 @@ class WrittenRows:
             raise plan.outcome.error
 
     def _settled(self, write: RowWrite, old: OldRow, entries: list[tuple[str, Put]]) -> Protocol[bool]:
-        """Whether the outcome of a change that was sent before is known, or can no longer be known.
+        """Returns whether the outcome of a change that was sent earlier is known, or can no longer be found.
 
         Adds the entries that the row needs to `entries`.
         """
@@ -232,12 +233,12 @@ class WrittenRows:
         verdict = sent.verdict(current)
         if sent.creates and verdict != "applied":
             lost = verdict == "lost" or current.version == UNKNOWN
-            verdict = "lost" if lost and (yield CheckLease(sent.since)) else "unknown"  # too early for a purge
+            verdict = "lost" if lost and (yield CheckLease(sent.since)) else "unknown"  # it is too early for a purge
         if verdict == "lost":
             del self.sent[write.row]
             return False
         if verdict == "unknown" and current.sealed and not self.planner.over_closed:
-            return False  # planning the write raises RowMoved: then a read of the other table decides
+            return False  # planning the write raises RowMoved, and then a read of the other table decides
         if verdict == "unknown":
             error = UnknownOutcome(
                 "The write may or may not have been applied, because its row has been written too often since: "
@@ -248,7 +249,7 @@ class WrittenRows:
             self.outcomes[write.row] = Outcome("failed", write.row, error=error)
             return True
         if sent.planner is not self.planner and current.nonces[0] == sent.cell.nonces[0]:
-            entries += self.planner.current_entries(old)  # for the current indexes
+            entries += self.planner.current_entries(old)  # the entries for the current indexes
         self._note(sent)
         return True
 
@@ -269,10 +270,11 @@ class WrittenRows:
         self.releases += sent.releases
 
     def _keep_entries(self, rows: Sequence[bytes]) -> Protocol[None]:
-        """If changes took too long, puts their entries again: a repair may have deleted them as orphans (rule 3).
+        """If changes took too long, puts their entries again, because a repair may have deleted them as orphans (rule
+        3).
 
-        The rows are not put again: others may have changed or deleted them since. So it is unknown whether the entries
-        match them.
+        The rows are not put again, because other programs may have changed or deleted them since. So it is not known
+        whether the entries match the rows.
         """
         done = [sent for row in rows if self.outcomes[row].error is None and (sent := self.sent.get(row)) is not None]
         if not done:
@@ -292,5 +294,5 @@ class WrittenRows:
 
 
 def put_entries(entries: Sequence[tuple[str, Put]]) -> Together:
-    """Puts of entries, each with its index table, in one call per table."""
+    """Returns an operation that puts entries, each in its index table, with one call per table."""
     return Together([PutRows(name, puts) for name, puts in by_table(entries).items()])

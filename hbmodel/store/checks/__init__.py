@@ -1,1 +1,1 @@
-"""Checks that refuse, before any call, requests that HBase or a gateway would refuse."""
+"""Checks that refuse requests before any call, if HBase or a gateway would refuse them."""

@@ -1,4 +1,4 @@
-"""What counts as a number in arguments."""
+"""Decides which arguments count as numbers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, TypeGuard
 
 
 def whole_number(value: Any) -> int | None:
-    """A plain int for any integer, including NumPy's scalars (anything with `__index__`). None for everything else,
-    including a bool.
+    """Returns a plain int for any integer, including NumPy's scalars (anything with `__index__`). Returns None for
+    everything else, including a bool.
     """
     if isinstance(value, bool):
         return None
@@ -20,10 +20,10 @@ def whole_number(value: Any) -> int | None:
 
 
 def is_plain(value: object) -> bool:
-    """Whether a value is an int and not a bool, so that a store can send it unchanged."""
+    """Returns whether a value is an int and not a bool, so that a store can send it unchanged."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_finite(value: object) -> TypeGuard[int | float]:
-    """Whether a value is a finite int or float and not a bool, as times and speeds must be."""
+    """Returns whether a value is a finite int or float and not a bool, as times and rates must be."""
     return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf

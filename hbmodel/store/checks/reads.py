@@ -1,5 +1,5 @@
-"""Checks and corrects reads before they go to HBase: filters that HBase evaluates wrongly, and columns that are
-requested together with their whole family.
+"""Checks and corrects reads before they are sent: filters that HBase evaluates wrongly, and columns that are read
+twice.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _OPERATORS = frozenset(get_args(Operator))
 
 
 def distinct_columns(columns: Sequence[bytes]) -> list[bytes]:
-    """The columns of a read, without repetitions and without columns of families that are read as a whole.
+    """Returns the columns of a read, without repetitions and without columns of families that are read as a whole.
 
-    If a column and its whole family are given, HBase's `Get` and `Scan` read only the one that is given last.
+    If a column and its whole family are given, HBase's `Get` and `Scan` read only the one that comes last.
     """
     whole = {column for column in columns if b":" not in column}
     return [column for column in dict.fromkeys(columns) if b":" not in column or column.partition(b":")[0] not in whole]
@@ -89,12 +89,13 @@ def _judges_rows(filter: Filter) -> bool:
 def check_filter(filter: Filter, *, reversed: bool) -> None:
     """Raises InvalidRequest for a filter that HBase cannot evaluate, or that its versions evaluate differently.
 
-    In a reversed scan, a column range or prefix inside an Or makes HBase lose the cells that follow the first cell left
-    out, because `FilterListWithOR` compares seek hints in the wrong direction there.
+    In a reversed scan, a column range or prefix inside an Or makes HBase lose the cells after the first cell that is
+    left out, because `FilterListWithOR` compares seek hints in the wrong direction.
 
-    A value filter, a pagination or a `FirstCellOnly` depends on which cells it has seen before. If a column range or
-    prefix follows such a filter in an And, the seen cells differ between versions: from 2.6.1 on, `FilterListWithAND`
-    asks the range for a seek hint when the filter before it leaves a cell out, and older servers do not (HBASE-28622).
+    The result of a value filter, a pagination or a `FirstCellOnly` depends on the cells that it has seen before. If a
+    column range or prefix follows such a filter in an And, these cells differ between versions. From 2.6.1 on,
+    `FilterListWithAND` requests a seek hint from the range when the filter before it leaves a cell out. Older servers
+    do not (HBASE-28622).
     """
     match filter:
         case ValueFilter(column, operator):
@@ -124,9 +125,9 @@ def check_filter(filter: Filter, *, reversed: bool) -> None:
 
 
 def _behind_counting(filters: Sequence[Filter]) -> Sequence[Filter]:
-    """The column ranges and prefixes that come after the first filter that depends on earlier cells."""
+    """Returns the column ranges and prefixes that come after the first filter that depends on earlier cells."""
     counting = next((number for number, part in enumerate(filters) if _counts(part)), len(filters))
-    # Nested lists are left out: no version of HBase asks the ranges in them for a seek hint.
+    # Nested lists are left out: no version of HBase requests a seek hint from the ranges in them.
     return [part for part in filters[counting + 1 :] if isinstance(part, ColumnRange | ColumnPrefix)]
 
 
@@ -141,11 +142,11 @@ def _counts(filter: Filter) -> bool:
 
 
 def reversible(filter: Filter) -> Filter:
-    """An equivalent filter that HBase also accepts in a reversed scan of several families.
+    """Returns an equivalent filter that HBase also accepts in a reversed scan of several families.
 
-    A value filter that drops rows without its column lets the server read other families on demand, which a reversed
-    scan refuses ("Reverse scan with loading CFs on demand is not supported"). An additional filter that passes
-    everything, but needs every family, turns that off.
+    If a value filter drops rows without its column, the server reads other families on demand. A reversed scan refuses
+    this ("Reverse scan with loading CFs on demand is not supported"). So a filter is added that passes everything but
+    needs every family.
     """
     return And([filter, ColumnPrefix(b"")]) if _drops_rows(filter) else filter
 

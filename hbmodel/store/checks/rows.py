@@ -21,7 +21,9 @@ NO_FAMILY = "The table has no column family of that name: hb.alter() adds the fa
 
 
 def check_row(table: str, row: bytes) -> None:
-    """Raises `InvalidRequest` for a row key of the wrong type, or one that HBase answers only with "internal error"."""
+    """Raises `InvalidRequest` for a row key of the wrong type, or a key that HBase refuses only with "internal
+    error".
+    """
     if not isinstance(row, bytes):
         raise InvalidRequest("A row key must be bytes.", table=table, found=type(row).__name__)
     if not row:
@@ -31,7 +33,7 @@ def check_row(table: str, row: bytes) -> None:
 
 
 def check_cells(table: str, row: bytes, cells: Mapping[bytes, bytes]) -> None:
-    """Raises `InvalidRequest` for cells of the wrong type, or cells that HBase answers only with "internal error"."""
+    """Raises `InvalidRequest` for cells of the wrong type, or cells that HBase refuses only with "internal error"."""
     if not cells:
         raise InvalidRequest("A put needs at least one cell.", table=table, key=row)
     for column, value in cells.items():
@@ -95,7 +97,7 @@ def check_delete(table: str, delete: Delete) -> None:
 
 
 def check_row_change(table: str, row: bytes, mutations: Sequence[Put | Delete]) -> None:
-    """Raises InvalidRequest for an atomic change of several rows, or one that HBase cannot execute."""
+    """Raises InvalidRequest for an atomic change of several rows, or a change that HBase cannot execute."""
     check_row(table, row)
     for mutation in mutations:
         if mutation.row != row:
@@ -140,7 +142,7 @@ def check_increment(table: str, row: bytes, column: bytes, amount: int) -> None:
 
 
 def check_timestamp(table: str, timestamp: int | None) -> None:
-    """Raises InvalidRequest for a timestamp that HBase does not accept; None means the server's time."""
+    """Raises InvalidRequest for a timestamp that HBase does not accept. None means the server's time."""
     if timestamp is not None and not (is_plain(timestamp) and 0 <= timestamp < LATEST):
         raise InvalidRequest(
             "A timestamp must be whole milliseconds since 1970, below 2**63 - 1.", table=table, timestamp=timestamp
@@ -160,7 +162,7 @@ def check_family(table: str, family: bytes) -> None:
 
 
 def check_rows(table: str, rows: Sequence[bytes]) -> int:
-    """`check_row` for many row keys, optimised for valid ones. Returns their total size in bytes."""
+    """Calls `check_row` for many row keys, optimised for valid keys. Returns their total size in bytes."""
     if len(rows) == 1:
         check_row(table, rows[0])
         return len(rows[0])

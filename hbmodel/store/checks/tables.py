@@ -1,4 +1,4 @@
-"""Checks that refuse, before any call, tables that HBase would not create."""
+"""Checks that refuse tables before any call, if HBase would not create them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_namespace(namespace: str) -> None:
 
 
 def is_table_name(name: str) -> bool:
-    """Whether HBase allows the name for a table."""
+    """Returns whether HBase allows the name for a table."""
     return _TABLE_NAME.fullmatch(name) is not None
 
 

@@ -1,13 +1,13 @@
-"""Stored cells and rows, their bytes, and the rules by which versions of a cell hide and outlive each other.
+"""Stored cells and rows, their bytes, and the rules by which versions of a cell hide or outlive each other.
 
-Versions that no read can see any more are not stored. There are two kinds of them. A tombstone hides versions up to its
-time, even if they are put after the delete. And a read shows no more versions of a cell than its family keeps. So a
-version is hidden for good by that many newer versions, if they have different timestamps and live at least as long. The
-versions of a cell that are kept form a chain, newest first. In a family that keeps one version, the chain has more than
-one version only if puts with an explicit TTL (`Put.ttl`) lie above longer-lived versions.
+Versions that no read can see any more are not stored. There are two kinds of them. First, a tombstone hides versions up
+to its time, even if they are put after the delete. Second, a read shows no more versions of a cell than its family
+keeps. So a version is hidden permanently by that many newer versions, if they have different timestamps and live at
+least as long. The stored versions of a cell form a chain, newest first. In a family that keeps one version, the chain
+has more than one version only if puts with an explicit TTL (`Put.ttl`) are above versions that live longer.
 
-The cells of a row are stored as one MessagePack map, column to `[value, timestamp, ttl, older]`, sorted by column; a
-row that outgrows the size of a segment is cut into several segments.
+The cells of a row are stored as one MessagePack map, from column to `[value, timestamp, ttl, older]`, sorted by column.
+A row that becomes larger than a segment is cut into several segments.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StoredCell(msgspec.Struct, array_like=True, frozen=True, gc=False):
     Attributes:
         value: the stored bytes.
         timestamp: milliseconds since 1970.
-        ttl: its own TTL, in ms from `timestamp`, or None.
+        ttl: the TTL of the put, in ms from `timestamp`, or None.
         older: the next older version that could still be seen, or None.
     """
 
@@ -43,12 +43,12 @@ class StoredCell(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def last_instant(self) -> int:
-        """The last millisecond at which the version's own TTL lets it be seen."""
+        """The last millisecond at which the version is visible, according to the TTL of its put."""
         return NEVER if self.ttl is None else self.timestamp + self.ttl
 
 
 class StoredRow(msgspec.Struct, frozen=True, gc=False):
-    """One row as read."""
+    """One row as it was read."""
 
     row: bytes
     columns: Mapping[bytes, Cell]
@@ -65,7 +65,7 @@ def decode_cells(data: bytes) -> Cells:
     """Reads one segment.
 
     Raises:
-        StoreError: the bytes are not what this module writes.
+        StoreError: the bytes were not written by this module.
     """
     try:
         return _decoder.decode(data)
@@ -79,9 +79,10 @@ def encode_segments(
     """Divides the sorted cells of one segment into as many segments as their size requires.
 
     Args:
-        first: the lower bound of the segment; the first piece keeps it, each other piece begins at its first column.
-        cells: sorted by column.
-        limit: bytes of an encoded segment above which it is cut, unless it has one cell only.
+        first: the lower bound of the segment; the first piece keeps it, and each other piece begins at its first
+            column.
+        cells: the cells, sorted by column.
+        limit: the number of bytes above which an encoded segment is cut, unless it has only one cell.
 
     Yields:
         Lower bound, cells and encoded bytes of each piece.
@@ -103,15 +104,15 @@ def encode_segments(
 
 
 def earliest_end(cells: Mapping[bytes, StoredCell]) -> int | None:
-    """The earliest time at which the newest version of one of the cells expires by its own TTL; None if none of these
-    versions has a TTL of its own.
+    """Returns the earliest time at which the newest version of a cell expires because of the TTL of its put. Returns
+    None if none of these versions was put with a TTL.
     """
     earliest = min((cell.last_instant for cell in cells.values()), default=NEVER)
     return None if earliest >= NEVER else earliest
 
 
 def visible(cell: StoredCell | None, now: int, oldest: int, before: int = NEVER) -> StoredCell | None:
-    """The newest version of a chain that is still alive.
+    """Returns the newest version of a chain that is still alive, or None.
 
     A version whose age is exactly its TTL is still alive (HBase's `isCellTTLExpired` and `ColumnTracker.isExpired`).
 
@@ -131,8 +132,8 @@ def visible(cell: StoredCell | None, now: int, oldest: int, before: int = NEVER)
 
 
 def visible_versions(cell: StoredCell | None, now: int, oldest: int, before: int, limit: int) -> list[StoredCell]:
-    """The versions of a chain that are alive, newest first: one for each timestamp, and at most `limit`. The other
-    arguments are those of `visible`.
+    """Returns the versions of a chain that are alive, newest first: one for each timestamp, and at most `limit`. The
+    other arguments are those of `visible`.
     """
     versions: list[StoredCell] = []
     while len(versions) < limit and (cell := visible(cell, now, oldest, before)) is not None:
@@ -142,14 +143,14 @@ def visible_versions(cell: StoredCell | None, now: int, oldest: int, before: int
 
 
 def has_version_of(cell: StoredCell | None, timestamp: int) -> bool:
-    """Whether a chain has a version, dead or alive, with this timestamp."""
+    """Returns whether a chain has a version, dead or alive, with this timestamp."""
     while cell is not None and cell.timestamp > timestamp:
         cell = cell.older
     return cell is not None and cell.timestamp == timestamp
 
 
 def masked(cell: StoredCell | None, tombstone: int) -> StoredCell | None:
-    """The versions of a chain that are newer than a tombstone."""
+    """Returns the chain of the versions that are newer than a tombstone, or None."""
     if cell is None or cell.timestamp <= tombstone:
         return None
     if cell.older is None:
@@ -160,18 +161,18 @@ def masked(cell: StoredCell | None, tombstone: int) -> StoredCell | None:
 def with_version(
     chain: StoredCell | None, value: bytes, timestamp: int, ttl: int | None, max_versions: int
 ) -> StoredCell:
-    """The chain after a put. Of several versions with the same timestamp, the one that was put last counts as the
-    newest.
+    """Returns the chain after a put. If several versions have the same timestamp, the version that was put last counts
+    as the newest.
 
     Args:
         chain: the chain before the put.
-        value: the bytes put.
-        timestamp: in ms.
-        ttl: the put's own, in ms, or None.
+        value: the bytes of the put.
+        timestamp: the timestamp of the put, in ms.
+        ttl: the TTL of the put, in ms, or None.
         max_versions: how many versions the family keeps. An older version is dropped if `max_versions` newer timestamps
             each have a version that lives at least as long. Reads could see the older version only after all these
             newer versions have expired, and by then a compaction may have dropped it. Versions with the same timestamp
-            count once, because a compaction keeps only the newest of them, even if that one expires first.
+            count once, because a compaction keeps only the newest of them, even if that version expires first.
     """
     if ttl is None and max_versions == 1:
         if chain is None or timestamp >= chain.timestamp:
@@ -193,8 +194,8 @@ def with_version(
 
 
 def compacted(cell: StoredCell, now: int, oldest: int, max_versions: int) -> StoredCell | None:
-    """The versions of a chain that a major compaction keeps: the newest living ones, one for each timestamp, and at
-    most `max_versions`.
+    """Returns the chain of the versions that a major compaction keeps: the newest living versions, one for each
+    timestamp, and at most `max_versions`.
     """
     remaining: list[StoredCell] = []
     for version in _versions(cell):

@@ -1,4 +1,4 @@
-"""The server's clock of an embedded store, and the waits by which two changes of a cell get different times."""
+"""The server's clock of an embedded store, and the waits that give two changes of a cell different times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hbmodel.store.embedded.write import RowWriter
 from hbmodel.store.values import Delete, Put
 
 _PAUSE = 0.0002
-"""Seconds between two readings of the clock."""
+"""The number of seconds between two readings of the clock."""
 
 
 def _milliseconds() -> int:
@@ -19,7 +19,7 @@ def _milliseconds() -> int:
 
 
 class EmbeddedClock:
-    """A clock in ms since 1970; calling it returns its time.
+    """A clock in ms since 1970. A call returns its time.
 
     Args:
         given: a clock that a test controls; nothing waits for such a clock. None means the machine's clock.
@@ -29,12 +29,12 @@ class EmbeddedClock:
         self._given = given
 
     def __call__(self) -> int:
-        """The time now."""
+        """Returns the current time."""
         return _milliseconds() if self._given is None else self._given()
 
     def pass_deletes(self, mutations: Sequence[Put | Delete], millisecond: int) -> None:
-        """After a delete at the server's time, waits until its millisecond has passed, because its tombstones hide puts
-        in the same millisecond.
+        """After a delete at the server's time, waits until its millisecond has passed, because its tombstones would
+        hide puts in the same millisecond.
         """
         if deletes_now(mutations):
             while self._given is None and self() <= millisecond:
@@ -43,10 +43,10 @@ class EmbeddedClock:
     def time_apart(
         self, layout: TableDescriptor, changes: Sequence[tuple[RowWriter, Sequence[Put | Delete]]], now: int
     ) -> int:
-        """The time of a change: `now`, or the next millisecond if a cell that the change puts already has a version of
-        `now`.
+        """Returns the time of a change: `now`, or the next millisecond if a cell that the change puts already has a
+        version of `now`.
 
-        Otherwise the change would replace that version. Only families that keep several versions are checked.
+        Otherwise, the change would replace that version. Only families that keep several versions are checked.
         """
         if self._given is not None or not layout.keeps_versions:
             return now

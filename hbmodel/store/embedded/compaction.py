@@ -17,12 +17,12 @@ def compact_table(
 ) -> None:
     """Compacts one table, in a writing transaction.
 
-    Tombstones younger than the family's `hbase.hstore.time.to.purge.deletes` (ms) stay, as in HBase's
-    `DropDeletesCompactionScanQueryMatcher`. Masked cells were removed earlier.
+    Tombstones that are younger than the family's `hbase.hstore.time.to.purge.deletes` (in ms) are kept, as in HBase's
+    `DropDeletesCompactionScanQueryMatcher`. Cells that tombstones hide were already removed earlier.
 
     Args:
         now: the server's time in ms.
-        segment_size: bytes of an encoded segment above which it is cut.
+        segment_size: the number of bytes above which an encoded segment is cut.
     """
     for family in layout.families:
         kept_for = int(family.configuration.get(_PURGE_SETTING, "0"))

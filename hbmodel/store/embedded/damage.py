@@ -1,5 +1,5 @@
-"""A check for damage of an embedded store's file that SQLite does not notice, because SQLite does not check the bytes
-of values.
+"""Checks the file of an embedded store for damage that SQLite does not notice, because it does not check the bytes of
+values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def check_undamaged(connection: sqlite3.Connection | None, path: str | None, err
     """Checks a file for damage after an error that damaged contents may have caused.
 
     Args:
-        connection: the connection to the file; None if none could be opened.
+        connection: the connection to the file; None if it could not be opened.
 
     Raises:
         StoreError: the file is damaged.

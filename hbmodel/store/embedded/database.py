@@ -1,4 +1,4 @@
-"""The SQLite file of an embedded store: its format, its connections per thread and process, transactions, and
+"""The SQLite file of an embedded store: its format, its connections for each thread and process, transactions, and
 errors.
 """
 
@@ -17,20 +17,20 @@ from hbmodel.store.closing import store_closed
 from hbmodel.store.embedded.damage import DAMAGED, UNREADABLE, check_undamaged
 
 APPLICATION_ID = 0x68626D64
-"""SQLite's `application_id` in the file of an embedded store: "hbmd"."""
+"""The `application_id` of SQLite in the file of an embedded store: "hbmd"."""
 
 FORMAT_VERSION = 1
-"""SQLite's `user_version` in such a file; a file of another version is refused."""
+"""The `user_version` of SQLite in the file of an embedded store. A file of another version is refused."""
 
 BUSY_TIMEOUT = 30.0
-"""Seconds to wait for another process that writes."""
+"""The maximum number of seconds to wait for another process that writes."""
 
 _CACHE_KIB = 16 * 1024
 
 _SCHEMA = (
     "CREATE TABLE tables (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, layout BLOB NOT NULL)",
     # The cells of a row from column `first` up to the first column of the next segment. `ends` is the earliest time at
-    # which a put in the segment expires.
+    # which a cell in the segment expires because of the TTL of its put.
     "CREATE TABLE segments (table_id INTEGER, row BLOB, first BLOB, ends INTEGER, cells BLOB NOT NULL,"
     " PRIMARY KEY (table_id, row, first)) WITHOUT ROWID",
     # `target` is a family or a column; its cells up to `timestamp` are deleted, even if they arrive later.
@@ -40,7 +40,7 @@ _SCHEMA = (
 
 
 Connect = Callable[[str], sqlite3.Connection]
-"""Opens a connection to the file of this path, or, for `:memory:`, to a new database in memory."""
+"""A function that opens a connection to the file at a path or, for `:memory:`, to a new database in memory."""
 
 
 def open_connection(target: str, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.Connection:
@@ -48,7 +48,7 @@ def open_connection(target: str, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.
 
     Args:
         target: the path of a file, or `:memory:`.
-        busy_timeout: seconds to wait for another process that writes.
+        busy_timeout: the maximum number of seconds to wait for another process that writes.
     """
     return sqlite3.connect(
         target, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
@@ -56,9 +56,7 @@ def open_connection(target: str, busy_timeout: float = BUSY_TIMEOUT) -> sqlite3.
 
 
 class _Link:
-    """A thread's connection, and a lock that keeps it from being closed (by `close`, or before a fork) while it is in
-    use.
-    """
+    """A thread's connection, and a lock so that it is not closed (by `close`, or before a fork) while it is in use."""
 
     __slots__ = ("__weakref__", "_dropped", "connection", "lock")
 
@@ -69,11 +67,11 @@ class _Link:
 
     def open(self, connection: sqlite3.Connection) -> None:
         """Stores a connection in the link. The connection is closed together with the link, or when the link is
-        dropped.
+        freed.
         """
         self.connection = connection
-        # Not `__del__`: in a cycle, the garbage collector may finalize the connection first, which Python 3.13 reports
-        # as a leak.
+        # This is not done in `__del__`, because in a cycle the garbage collector may finalize the connection first,
+        # which Python 3.13 reports as a leak.
         self._dropped = weakref.finalize(self, _close_dropped, os.getpid(), connection)
         self._dropped.atexit = False
 
@@ -87,7 +85,7 @@ class _Link:
 
 
 def _close_dropped(pid: int, connection: sqlite3.Connection) -> None:
-    # The thread ended, or the store was dropped without being closed. Connections that another process opened are not
+    # The thread has ended, or the store was freed without being closed. Connections that another process opened are not
     # touched.
     if pid == os.getpid():
         connection.close()
@@ -107,18 +105,18 @@ class _Process:
 
 
 class Database:
-    """Transactions on one SQLite file, or on a private database in memory.
+    """Runs transactions on one SQLite file, or on a private database in memory.
 
-    Safe for threads (each has its own connection to a file; all share the one to memory) and for several processes,
-    forked ones included. A forked child does not hold the file locks of its parent, but its copy of SQLite's data still
-    lists them. So every connection to a file is closed before a fork, and each process opens new ones when it needs
-    them.
+    Threads and processes, including forked ones, may use it at the same time. Each thread has a separate connection to
+    a file; all threads share the connection to a database in memory. A forked child does not hold the file locks of its
+    parent, but its copy of SQLite's data still lists them. So every connection to a file is closed before a fork, and
+    each process opens new ones when it needs them.
 
     Args:
-        path: the path of the file, created if it is missing; None keeps everything in memory.
+        path: the path of the file, which is created if it does not exist; with None, everything is kept in memory.
 
     Raises:
-        StoreError: the file cannot be opened, or is not that of an embedded store.
+        StoreError: the file cannot be opened, or is not the file of an embedded store.
     """
 
     def __init__(self, path: str | None, connect: Connect = open_connection) -> None:
@@ -135,8 +133,8 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that sees one state of the file. In a thread that is in a write transaction, the block reads in
-        that write transaction.
+        """Runs its block in a transaction that sees one state of the file. In a thread that is in a write transaction,
+        the block reads in that transaction.
         """
         process = self._here()
         link = self._link(process)
@@ -161,7 +159,9 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction, which is committed unless the block raises. Only one can be open at a time."""
+        """Runs its block in a write transaction, which is committed unless the block raises an error. Only one write
+        transaction can be open at a time.
+        """
         process = self._here()
         link = self._link(process)
         if process.writer == threading.get_ident():
@@ -188,7 +188,7 @@ class Database:
                 raise
 
     def close(self) -> None:
-        """Closes every connection of this process, each as soon as it is idle; further transactions raise
+        """Closes every connection of this process, each as soon as it is idle. Further transactions raise
         `StoreClosed`.
         """
         self._closed = True
@@ -231,7 +231,7 @@ class Database:
         return link
 
     def _opened(self, link: _Link) -> sqlite3.Connection:
-        # Called with the link's lock held: `close` may have been called since the link was found.
+        # The lock of the link is held here, but `close` may have been called since the link was found.
         self._check_open()
         if link.connection is None:
             link.open(
@@ -280,7 +280,9 @@ class _Forks:
             os.register_at_fork(before=self._before, after_in_parent=self._in_parent, after_in_child=self._in_child)
 
     def watch(self, database: Database) -> None:
-        """Closes a database before each fork from now on; to be called before the database opens a connection."""
+        """Closes a database before each fork from now on. This must be called before the database opens a
+        connection.
+        """
         with self._forking:
             self._files.add(database)
 
@@ -315,13 +317,13 @@ def _open_memory(connect: Connect) -> sqlite3.Connection:
 def _open_file(connect: Connect, path: str) -> sqlite3.Connection:
     connection = connect(path)
     try:
-        _set_cache(connection)  # this is the first read of the file, which may turn out to be another program's
+        _set_cache(connection)  # this is the first read of the file, which may belong to another program
         # A power failure may lose the last transactions, but a killed process loses none. HBase's default is the same.
         connection.execute("PRAGMA synchronous = NORMAL")
         if _is_empty(connection):
             _use_write_ahead_log(connection)
             connection.execute("BEGIN IMMEDIATE")
-            if _is_empty(connection):  # no other process has created it
+            if _is_empty(connection):  # no other process has created it in the meantime
                 for statement in _SCHEMA:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -344,7 +346,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    # SQLite does not wait here, not even for its busy timeout, if another process does the same at this moment.
+    # If another process does the same at this moment, SQLite does not wait here, not even for its busy timeout.
     deadline = time.monotonic() + _pragma(connection, "busy_timeout") / 1000
     while True:
         try:
@@ -385,7 +387,7 @@ def _primary_code(error: sqlite3.Error) -> int:
 
 
 def translated(error: sqlite3.Error, path: str | None) -> HbmodelError:
-    """The error of this library for an error of SQLite. A failed transaction is rolled back, so nothing was done."""
+    """Returns the hbmodel error for an error of SQLite. A failed transaction is rolled back, so nothing was done."""
     match _primary_code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreUnavailable(

@@ -1,4 +1,4 @@
-"""The stored description of a table: its families and split keys, values derived from them, and their checks."""
+"""The stored description of a table: its families and split keys, derived values, and checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _sorted_families(families: Iterable[Family]) -> tuple[Family, ...]:
 
 
 def _with_defaults(family: Family) -> Family:
-    """The family as HBase would report it, with HBase's defaults for options that are None
+    """Returns the family as HBase would report it, with HBase's defaults for options that are None
     (`ColumnFamilyDescriptorBuilder`).
     """
     return evolve(
@@ -41,10 +41,10 @@ def _sorted_keys(keys: Iterable[bytes]) -> tuple[bytes, ...]:
 
 @frozen(slots=False)
 class TableDescriptor:
-    """The families and the split keys of a table, with all changes since the table was created.
+    """The current families and split keys of a table.
 
     Attributes:
-        families: sorted by name.
+        families: the families, sorted by name.
         split_keys: the first keys of all regions but the first, sorted.
     """
 
@@ -52,15 +52,15 @@ class TableDescriptor:
     split_keys: tuple[bytes, ...] = field(converter=_sorted_keys, default=())
 
     def encode(self) -> bytes:
-        """The layout as the file stores it."""
+        """Returns the layout in the form in which the file stores it."""
         return msgspec.msgpack.encode({"families": self.families, "split_keys": self.split_keys})
 
     @classmethod
     def decode(cls, data: bytes) -> TableDescriptor:
-        """Reads what `encode` wrote.
+        """Decodes the bytes that `encode` has made.
 
         Raises:
-            StoreError: the bytes are something else.
+            StoreError: the bytes have another form.
         """
         try:
             stored = msgspec.msgpack.decode(data, type=_StoredLayout)
@@ -69,13 +69,13 @@ class TableDescriptor:
         return cls(stored.families, stored.split_keys)
 
     def with_family(self, table: str, family: Family) -> TableDescriptor:
-        """The layout with one more family; raises `FamilyExists`."""
+        """Returns the layout with one more family. Raises `FamilyExists`."""
         if family.name in self.by_name:
             raise FamilyExists("The table already has a column family of that name.", table=table, family=family.name)
         return TableDescriptor((*self.families, family), self.split_keys)
 
     def with_changes(self, table: str, family: Family) -> TableDescriptor:
-        """The layout with the options that `family` gives; raises `FamilyNotFound`."""
+        """Returns the layout with the options that `family` specifies. Raises `FamilyNotFound`."""
         live = self.family(table, family.name)
         given = {name: value for name, value in asdict(family, recurse=False).items() if value is not None}
         given["configuration"] = {**live.configuration, **family.configuration}
@@ -85,7 +85,7 @@ class TableDescriptor:
 
     @cached_property
     def prefixes(self) -> tuple[bytes, ...]:
-        """The prefixes of the columns of the families: each name and the colon."""
+        """For each family, the prefix of its columns: the name and the colon."""
         return tuple(family.name + b":" for family in self.families)
 
     @cached_property
@@ -95,7 +95,7 @@ class TableDescriptor:
 
     @cached_property
     def lives(self) -> dict[bytes, int]:
-        """The TTLs in ms of the families that have one, by family."""
+        """The TTLs of families in ms, by family; families without a TTL are left out."""
         return {family.name: family.ttl * 1000 for family in self.families if family.ttl is not None}
 
     @cached_property
@@ -114,13 +114,13 @@ class TableDescriptor:
         return list(self.prefixes) == sorted(self.prefixes)
 
     def ordered(self, cells: Cells) -> Cells:
-        """Puts cells that are sorted by their bytes into HBase's order (by family, then qualifier)."""
+        """Sorts cells, which are sorted by their bytes, in HBase's order (by family, then qualifier)."""
         if self.plain_order:
             return cells
         return dict(sorted(cells.items(), key=lambda item: item[0].partition(b":")))
 
     def family_of(self, table: str, column: bytes) -> Family:
-        """The family of a column, written `family:qualifier` or just `family`.
+        """Returns the family of a column, written `family:qualifier` or only `family`.
 
         Raises:
             FamilyNotFound: the table has no such family.
@@ -128,7 +128,7 @@ class TableDescriptor:
         return self.family(table, column.partition(b":")[0])
 
     def family(self, table: str, name: bytes) -> Family:
-        """The family of that name.
+        """Returns the family of that name.
 
         Raises:
             FamilyNotFound: the table has no such family.
@@ -139,7 +139,7 @@ class TableDescriptor:
         return family
 
     def regions(self, table: str, identity: int) -> list[Region]:
-        """The regions between the split keys. Their names have HBase's form: table, start key, number."""
+        """Returns the regions between the split keys. Their names have HBase's form: table, start key, number."""
         starts = (b"", *self.split_keys)
         stops = (*self.split_keys, None)
         prefix, suffix = table.encode() + b",", b",%d." % identity
@@ -154,10 +154,10 @@ class _StoredLayout(msgspec.Struct):
 
 
 def new_layout(table: str, families: Sequence[Family], split_keys: Sequence[bytes]) -> TableDescriptor:
-    """The layout of a table to create, checked as HBase's client and master do.
+    """Returns the layout of a new table, after the checks that HBase's client and master make.
 
     Raises:
-        InvalidRequest: a name, an option or a split key that HBase refuses.
+        InvalidRequest: HBase refuses a name, an option or a split key.
     """
     check_new_table(table, families, split_keys)
     return TableDescriptor(families, split_keys)

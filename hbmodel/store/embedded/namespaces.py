@@ -1,7 +1,7 @@
 """The names of the tables and namespaces of an embedded store.
 
-The namespaces are `default`, the namespaces that were created, and the namespaces of tables from before namespaces were
-stored.
+The namespaces are `default`, the namespaces that were created, and the namespaces of tables that were created before
+namespaces were stored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DEFAULT = "default"
 
 
 def table_names(connection: sqlite3.Connection) -> list[str]:
-    """The names of all tables, sorted; raises `StoreError` if a name is not text."""
+    """Returns the names of all tables, sorted. Raises `StoreError` if a name is not text."""
     names = [name for (name,) in connection.execute("SELECT name FROM tables ORDER BY name")]
     if not all(isinstance(name, str) for name in names):
         raise StoreError(DAMAGED)
@@ -24,7 +24,7 @@ def table_names(connection: sqlite3.Connection) -> list[str]:
 
 
 def namespaces(connection: sqlite3.Connection) -> set[str]:
-    """The names of all namespaces."""
+    """Returns the names of all namespaces."""
     return {_DEFAULT, *_created(connection), *_of_tables(connection)}
 
 
@@ -40,7 +40,7 @@ def check_namespace_of(connection: sqlite3.Connection, table: str) -> None:
 
 
 def create_namespace(connection: sqlite3.Connection, namespace: str) -> None:
-    """Creates a namespace, in a writing transaction; raises `NamespaceExists`."""
+    """Creates a namespace, in a writing transaction. Raises `NamespaceExists`."""
     check_namespace(namespace)
     if namespace in {*namespaces(connection), OWN_NAMESPACE}:
         raise NamespaceExists("There is already a namespace of that name.", namespace=namespace)
@@ -64,8 +64,7 @@ def delete_namespace(connection: sqlite3.Connection, namespace: str) -> None:
 
 
 def _created(connection: sqlite3.Connection) -> set[str]:
-    # The SQLite table is created with the first namespace, so it may be absent, as in files of versions without
-    # namespaces.
+    # The SQLite table is created with the first namespace, so it may not exist, for example in files of older versions.
     if (
         connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'namespaces'").fetchone()
         is None

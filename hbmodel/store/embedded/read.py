@@ -1,4 +1,4 @@
-"""Reading rows of an embedded store: multi-get, and scans in short transactions that continue after the last row."""
+"""Reads rows of an embedded store: multi-gets, and scans in short transactions that continue after the last row."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _GET_SIZES = (1, 16, 256)
 
 @frozen
 class Projection:
-    """The columns that a read asks for: some columns and some whole families; if both are empty, everything.
+    """The columns that a read requests: some columns and some whole families, or everything if both are empty.
 
     Attributes:
-        columns: sorted as HBase does.
+        columns: the columns, in HBase's order.
         prefixes: `family:` of each whole family.
     """
 
@@ -39,7 +39,7 @@ class Projection:
 
     @classmethod
     def of(cls, layout: TableDescriptor, table: str, columns: Sequence[bytes]) -> Projection:
-        """Checks the columns of a read; columns of a family that is asked for as a whole are dropped.
+        """Checks the columns of a read. Columns of a family that is requested as a whole are dropped.
 
         Raises:
             FamilyNotFound: the table has no such family.
@@ -54,18 +54,18 @@ class Projection:
 
     @property
     def only_columns(self) -> bool:
-        """Whether single columns are asked for, and no family."""
+        """Whether only single columns are requested, and no whole family."""
         return bool(self.columns) and not self.prefixes
 
     @property
     def only_family(self) -> bytes | None:
-        """The only family from which anything is asked for; None if there are several, or if everything is."""
+        """The only family from which cells are requested; None if there are several, or if everything is requested."""
         families = {column.partition(b":")[0] for column in (*self.columns, *self.prefixes)}
         return families.pop() if len(families) == 1 else None
 
     @property
     def bounds(self) -> KeyRange:
-        """A range of columns that contains all columns asked for."""
+        """A range of columns that contains all requested columns."""
         ranges = [KeyRange.prefix(prefix) for prefix in self.prefixes] + [
             KeyRange.exactly(column) for column in self.columns
         ]
@@ -75,7 +75,7 @@ class Projection:
         return KeyRange(min(key_range.start for key_range in ranges), max(stops) if len(stops) == len(ranges) else None)
 
     def select(self, cells: Cells) -> Cells:
-        """The cells that are asked for, in their order."""
+        """Returns the requested cells, in their order."""
         if self.prefixes:
             columns, prefixes = self.columns, self.prefixes
             return {column: cell for column, cell in cells.items() if column.startswith(prefixes) or column in columns}
@@ -85,7 +85,7 @@ class Projection:
 
 
 class RowReader:
-    """Makes the row that a read returns from the row's segments; `now` is the server's time in ms."""
+    """Makes the row that a read returns from the row's segments. `now` is the server's time in ms."""
 
     def __init__(
         self,
@@ -106,10 +106,10 @@ class RowReader:
             else None
         )
         self._before = NEVER if before is None else before
-        # Whether only a TTL of its own can keep the newest version of a cell from being shown.
+        # Whether the newest version of a cell is shown unless the TTL of its put has ended.
         self._shows_newest = self._oldest is None and before is None
         self._bounds = projection.bounds
-        # The only family from which anything is shown.
+        # The only family from which cells are shown, or None.
         self._family: bytes | None = None
         if filter is not None:
             self._family = projection.only_family or (layout.families[0].name if len(layout.families) == 1 else None)
@@ -121,7 +121,7 @@ class RowReader:
             self._run = None if projection.columns else filter.run
 
     def row(self, row: bytes, ends: int | None, data: bytes) -> StoredRow | None:
-        """What the read returns for a row of one segment; None if nothing of the row is visible."""
+        """Returns the result of the read for a row of one segment, or None if no cell of the row is visible."""
         filter = self._filter
         if filter is not None and filter.rejects(row):
             return None
@@ -135,8 +135,8 @@ class RowReader:
         return StoredRow(row, passing) if passing else None
 
     def wide_row(self, row: bytes, segments: RowSegments) -> StoredRow | None:
-        """What the read returns for a row of any number of segments, or None. Only the segments that are needed are
-        read.
+        """Returns the result of the read for a row of any number of segments, or None. Only the segments that are
+        needed are read.
         """
         filter = self._filter
         if filter is None:
@@ -162,7 +162,7 @@ class RowReader:
         return StoredRow(row, passing) if passing else None
 
     def pieces(self, row: bytes, segments: RowSegments, cells: int) -> Iterator[StoredRow]:
-        """What the read returns for a row of any number of segments, in pieces.
+        """Yields the result of the read for a row of any number of segments, in pieces.
 
         All segments are read now, but each is decoded only when it is needed, unless the filter depends on the whole
         row.
@@ -185,7 +185,7 @@ class RowReader:
         return _cut(row, shown, cells)
 
     def named(self, segments: RowSegments, columns: Sequence[bytes]) -> Cells:
-        """The given columns of a row, read from the segments that hold them."""
+        """Returns the given columns of a row, read from the segments that hold them."""
         named_cells: Cells = {}
         for column in sorted(columns):
             segment = segments.holding(column)
@@ -204,7 +204,7 @@ class RowReader:
         return cells
 
     def _of_run(self, segments: Iterator[Segment], run: Run) -> Cells:
-        """The first cells within the bounds."""
+        """Returns the first cells within the bounds."""
         bounds = self._bounds
         run_cells: Cells = {}
         left = run.limit
@@ -230,7 +230,7 @@ class RowReader:
         )
 
     def _shown(self, cells: Cells, ends: int | None) -> Cells:
-        """The cells of one segment that are alive and asked for."""
+        """Returns the requested cells of one segment that are alive."""
         cells = self._alive_of(cells, ends)
         return cells if self._everything else self._projection.select(cells)
 
@@ -263,7 +263,9 @@ class _Parts(Iterator[Segment]):
         return segment
 
     def next(self, column: bytes = b"") -> Segment | None:
-        """The next segment, or a later one that holds `column`; None if no more segments are within the bounds."""
+        """Returns the next segment, or a later one that holds `column`, or None if no more segments are within the
+        bounds.
+        """
         bounds, last = self._bounds, self._last
         if self._ended or bounds.empty:
             return None
@@ -280,13 +282,13 @@ class _Parts(Iterator[Segment]):
 def read_rows(
     connection: sqlite3.Connection, table_id: int, rows: Sequence[bytes], reader: RowReader
 ) -> dict[bytes, StoredRow]:
-    """Reads single rows; no row is given twice. Rows without visible cells are left out."""
+    """Reads single rows, of which none may be given twice. Rows without visible cells are left out."""
     rows_by_key: dict[bytes, StoredRow] = {}
     rest = list(rows)
     while rest:
         size = next((size for size in _GET_SIZES if len(rest) <= size), _GET_SIZES[-1])
         chunk, rest = rest[:size], rest[size:]
-        # Repeating a row fills the remaining parameters of the statement; the row is still returned once.
+        # A repeated row fills the remaining parameters of the statement. It is still returned only once.
         values = chunk + chunk[-1:] * (size - len(chunk))
         statement = (
             f"SELECT row, first, ends, cells FROM segments WHERE table_id = ? AND row IN ({','.join('?' * size)}) "
@@ -294,7 +296,7 @@ def read_rows(
         )
         cursor = connection.execute(statement, (table_id, *values))
         for row, ends, data, wide in _by_row(cursor):
-            if wide:  # not all segments of this row were read, and the rows after it are read again
+            if wide:  # not all segments of this row were read, so the rows after it are read again
                 cursor.close()
                 stored = reader.wide_row(row, RowSegments(connection, table_id, row))
                 rest += [other for other in chunk if other > row]
@@ -310,8 +312,8 @@ def read_rows(
 def _by_row(
     records: Iterator[tuple[bytes, bytes, int | None, bytes]],
 ) -> Iterator[tuple[bytes, int | None, bytes, bool]]:
-    """The first segment of each row, and whether the row has more segments; after such a row the iterator must not
-    be used.
+    """Yields the first segment of each row, and whether the row has more segments. After a row with more segments, the
+    iterator must not be used any more.
     """
     record = next(records, None)
     while record is not None:
@@ -321,7 +323,7 @@ def _by_row(
 
 
 def pieces_of(row: StoredRow, cells: int) -> Iterator[StoredRow]:
-    """A row in pieces of `cells` cells; the last piece may have fewer."""
+    """Yields a row in pieces of `cells` cells. The last piece may have fewer."""
     return iter([row]) if len(row.columns) <= cells else _cut(row.row, [row.columns], cells)
 
 
@@ -342,8 +344,8 @@ class ScanPosition:
     """The progress of a scan.
 
     Attributes:
-        range: the range that is still to be read; None if there is none.
-        remaining: rows still to be returned, or None for all.
+        range: the range that is still to be read, or None.
+        remaining: the number of rows that are still to be returned; None for all.
         pieces: the remaining pieces of the current row, as they were when it was read.
         ended: whether the scan has ended.
     """
@@ -354,7 +356,7 @@ class ScanPosition:
     ended: bool = field(default=False)
 
     def given(self, batch: list[StoredRow], full: bool) -> list[StoredRow]:
-        """Records that a batch is returned. After a full batch, pieces of its last row may be left."""
+        """Records that a batch is returned, and returns it. After a full batch, pieces of its last row may be left."""
         self.ended = self.range is None and not full
         if self.remaining is not None:
             self.remaining -= len(batch)
@@ -365,8 +367,8 @@ class ScanPosition:
 def scan_batch(
     connection: sqlite3.Connection, table_id: int, scan: Scan, reader: RowReader, position: ScanPosition
 ) -> list[StoredRow]:
-    """Continues to read at a position, and advances it, until a batch is full or enough rows were read for one short
-    transaction.
+    """Continues to read at a position, and advances it, until a batch is full, or enough rows have been read for one
+    short transaction.
     """
     rows_wanted = scan.batch_size if position.remaining is None else min(scan.batch_size, position.remaining)
     examined = max(_EXAMINED_ROWS, scan.batch_size)
@@ -397,8 +399,8 @@ def scan_batch(
 def _rows(
     connection: sqlite3.Connection, table_id: int, rest: KeyRange | None, scan: Scan, reader: RowReader
 ) -> Generator[tuple[bytes, StoredRow | Iterator[StoredRow] | None, int], None, None]:
-    """The rows of a range. For each row: its key, what the read returns of it (whole or in pieces), and how many bytes
-    were read.
+    """Yields, for each row of a range, its key, the result of the read (as a whole or in pieces), and the number of
+    bytes that were read.
     """
     reversed, cells = scan.reversed, scan.cells
     order = " DESC" if reversed else ""
@@ -431,6 +433,6 @@ def _rows(
 
 
 def _beyond(range: KeyRange | None, row: bytes, reversed: bool) -> KeyRange | None:
-    """The part of a range after a row; None if it is empty."""
+    """Returns the part of a range after a row, or None if it is empty."""
     rest = (range or KeyRange()).before(row) if reversed else (range or KeyRange()).after(row)
     return None if rest.empty else rest

@@ -1,4 +1,4 @@
-"""The segments of one row of an embedded store; each is found by a column, and read only when it is asked for."""
+"""The segments of one row of an embedded store, each of which is found by a column and read only when it is needed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _BOUNDS_FROM = "SELECT first FROM segments WHERE table_id = ? AND row = ? AND fi
 
 
 class Segment:
-    """A segment as stored.
+    """A stored segment.
 
     Attributes:
         first: its lower bound; the segment holds the columns from there up to the lower bound of the next segment.
-        ends: the earliest time at which the TTL of one of its cells ends, or None.
+        ends: the earliest time at which a cell expires because of the TTL of its put, or None.
         cells: all versions that are stored.
         columns: the columns of the cells, sorted.
-        size: bytes of the encoded cells.
+        size: the number of bytes of the encoded cells.
     """
 
     __slots__ = ("cells", "columns", "ends", "first", "last", "size")
@@ -43,10 +43,10 @@ class Segment:
 
 
 class RowSegments:
-    """The segments of one row, in one transaction; the last one read is kept.
+    """The segments of one row, in one transaction. The segment that was read last is kept.
 
     Attributes:
-        read: bytes of encoded cells that were read.
+        read: the number of bytes of encoded cells that were read.
     """
 
     def __init__(self, connection: sqlite3.Connection, table_id: int, row: bytes) -> None:
@@ -56,19 +56,19 @@ class RowSegments:
         self.read = 0
 
     def holding(self, column: bytes) -> Segment | None:
-        """The segment whose range contains a column; None if the column is below the first segment."""
+        """Returns the segment whose range contains a column, or None if the column is below the first segment."""
         segment = self._kept
         if segment is not None and segment.first <= column <= segment.last:
             return segment
         return self._segment(_HOLDING, column)
 
     def behind(self, first: bytes) -> Segment | None:
-        """The next segment above one with this lower bound; None at the end of the row."""
+        """Returns the next segment above the segment with the lower bound `first`, or None at the end of the row."""
         return self._segment(_BEHIND, first)
 
     def all_of(self, start: bytes, stop: bytes | None) -> Iterator[Segment]:
-        """The segments that may hold columns of a range. All of them are read at once, but each is decoded only when
-        the iterator reaches it.
+        """Yields the segments that may hold columns of a range. All of them are read at once, but each is decoded only
+        when the iterator reaches it.
         """
         behind = "" if stop is None else " AND first < ?"
         bounds = (*self._key, *self._key, start, *(() if stop is None else (stop,)))
@@ -77,12 +77,12 @@ class RowSegments:
         return _decoded(records)
 
     def next_bound(self, first: bytes) -> bytes | None:
-        """The lower bound of the next segment above `first`."""
+        """Returns the lower bound of the next segment above `first`, or None."""
         record = self._connection.execute(_NEXT_BOUND, (*self._key, first)).fetchone()
         return None if record is None else record[0]
 
     def bounds_from(self, first: bytes) -> list[bytes]:
-        """The lower bounds of all segments from `first` on."""
+        """Returns the lower bounds of all segments from `first` on."""
         return [bound for (bound,) in self._connection.execute(_BOUNDS_FROM, (*self._key, first))]
 
     def _segment(self, statement: str, column: bytes) -> Segment | None:

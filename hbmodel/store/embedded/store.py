@@ -1,4 +1,4 @@
-"""The embedded store: the port of `hbmodel.store` on SQLite."""
+"""The embedded store, which implements the port of `hbmodel.store` on SQLite."""
 
 from __future__ import annotations
 
@@ -58,22 +58,22 @@ class EmbeddedStore(ClosingStore):
     Versions, tombstones (which also hide late puts, until `compact`), TTLs, filters, counters and conditional changes
     follow HBase 2.6. Rows change atomically. Each batch of a scan shows its rows as they were at one moment; HBase
     guarantees this only for each single row. Threads may share a store, and processes a file. In a family that keeps
-    several versions, a put at the server's time would replace a version that was put in the same millisecond, so such a
-    put waits for the next millisecond (except with a given `clock`).
+    several versions, a put at the server's time would replace a version from the same millisecond. So such a put waits
+    for the next millisecond (except with a given `clock`).
 
     Args:
-        path: the path of the file, created if it is missing (its directory is not); None keeps everything in memory,
-            private to this object.
+        path: the path of the file, which is created if it does not exist (its directory is not); with None, everything
+            is kept in memory, private to this object.
         clock: the server's clock, in ms since 1970; the machine's by default.
         connect: opens a connection to a SQLite file, or to a database in memory, and decides how long it waits for
             other processes.
-        segment_size: bytes of a stored row above which it is cut into segments of half the size.
+        segment_size: the number of bytes above which a stored row is cut into segments of half this size.
 
     Raises:
         StoreError: the file cannot be opened or is not an embedded store.
     """
 
-    TRUSTED = 1.0  # the registry is read in microseconds
+    TRUSTED = 1.0  # a read of the registry takes only microseconds
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class EmbeddedStore(ClosingStore):
         self._segment_size = segment_size
         self._database = Database(path, connect)
         # The layout of each table by its id, as stored and as decoded. Ids are never used again, so the layout of a
-        # dropped table does no harm.
+        # dropped table is harmless.
         self._layouts: dict[int, tuple[bytes, TableDescriptor]] = {}
         self._watched = WatchedRows(alone=path is None)
 
@@ -159,7 +159,7 @@ class EmbeddedStore(ClosingStore):
         position = ScanPosition(scan.range, scan.limit, ended=scan.range.empty or scan.limit == 0)
         wanted = scan.filter
         if wanted is not None and scan.cells is not None and scan.limit == 1 and projection.only_family is not None:
-            wanted = first_piece(wanted, scan.cells)  # only the part of a wide row that is returned is read
+            wanted = first_piece(wanted, scan.cells)  # only the returned part of a wide row is read
         filter = None if wanted is None else RowFilter(wanted, scan.reversed)
         while not position.ended:
             with self._database.read() as connection:
@@ -177,15 +177,15 @@ class EmbeddedStore(ClosingStore):
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def put(self, table: str, puts: Sequence[Put]) -> None:
-        """See `hbmodel.store.Store.put`. Here the whole call is atomic."""
+        """See `hbmodel.store.Store.put`. The whole call is atomic."""
         for put in puts:
             check_put(table, put)
         self._write(table, puts)
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
-        """See `hbmodel.store.Store.delete`. Here the whole call is atomic.
+        """See `hbmodel.store.Store.delete`. The whole call is atomic.
 
-        A tombstone hides puts of its own millisecond. So a delete at the server's time waits for the next millisecond
+        A tombstone hides puts in the same millisecond. So a delete at the server's time waits for the next millisecond
         (except with a given `clock`), and puts that follow it are visible.
         """
         for delete in deletes:
@@ -234,7 +234,7 @@ class EmbeddedStore(ClosingStore):
         return self._changed_where(table, [ConditionalChange(row, column, expected, mutations)])[0]
 
     def check_and_mutate_many(self, table: str, changes: Sequence[ConditionalChange]) -> list[bool]:
-        """See `hbmodel.store.Store.check_and_mutate_many`. Here the whole call is one transaction."""
+        """See `hbmodel.store.Store.check_and_mutate_many`. The whole call is one transaction."""
         check_conditional_changes(table, changes)
         return self._changed_where(table, changes) if changes else []
 
@@ -258,7 +258,9 @@ class EmbeddedStore(ClosingStore):
     def _change_where(
         self, connection: Connection, table_id: int, layout: TableDescriptor, table: str, change: ConditionalChange
     ) -> int | None:
-        """Applies a change if its condition holds; returns its time, or None if the condition does not hold."""
+        """Applies a change if its condition is true. Returns the time of the change, or None if the condition is
+        false.
+        """
         now = self._clock()
         writer = RowWriter(connection, table_id, layout, change.row, tombstones=has_tombstones(connection, table_id))
         cell = _newest(layout, table, writer, change.column, now)
@@ -266,7 +268,7 @@ class EmbeddedStore(ClosingStore):
         if current != (change.expected or b""):
             return None
         now = self._clock.time_apart(layout, [(writer, change.mutations)], now)
-        # The cell that was checked must not hide the put (`HRegion.checkAndMutateInternal`).
+        # The checked cell must not hide the put (`HRegion.checkAndMutateInternal`).
         put_time = now if cell is None else max(now, cell.timestamp)
         self._watched.forget(table, change.row)
         for mutation in without_replaced(change.mutations, put_time):
@@ -321,7 +323,9 @@ class EmbeddedStore(ClosingStore):
             return list(self._table(connection, table)[1].families)
 
     def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
-        """See `hbmodel.store.Store.create_table`. Split keys do not divide the file; only `regions` shows them."""
+        """See `hbmodel.store.Store.create_table`. Split keys do not divide the file, and are only shown by
+        `regions`.
+        """
         layout = new_layout(table, families, split_keys)
         with self._database.write() as connection:
             if connection.execute("SELECT 1 FROM tables WHERE name = ?", (table,)).fetchone() is not None:
@@ -377,13 +381,13 @@ class EmbeddedStore(ClosingStore):
 
     def compact(self, table: str | None = None) -> None:
         """Runs a major compaction, which removes expired and excess cells, and tombstones. After that, cells that the
-        tombstones would hide can be put again.
+        removed tombstones would have hidden can be put again.
 
-        Cells that were invisible before the compaction stay invisible. Families keep tombstones for their
-        `hbase.hstore.time.to.purge.deletes` (ms).
+        Cells that were invisible before the compaction stay invisible. Families keep tombstones for the time in their
+        option `hbase.hstore.time.to.purge.deletes` (in ms).
 
         Args:
-            table: one table, or None for all.
+            table: the table; with None, all tables are compacted.
         """
         for name in self.tables() if table is None else [table]:
             with self._database.write() as connection:

@@ -1,4 +1,4 @@
-"""Reading more than the newest version of a cell of an embedded store."""
+"""Reads more than the newest version of a cell of an embedded store."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hbmodel.store.embedded.segments import RowSegments
 def versions_of(
     layout: TableDescriptor, table: str, segments: RowSegments, columns: Sequence[bytes], limit: int, now: int
 ) -> list[Sequence[StoredCell]]:
-    """The living versions of some columns of a row, newest first. For each column there are at most `limit` versions,
-    and no more than its family keeps.
+    """Returns the living versions of some columns of a row, newest first. For each column there are at most `limit`
+    versions, and no more than its family keeps.
 
     Raises:
         FamilyNotFound: the table has no such family.

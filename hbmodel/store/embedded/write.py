@@ -1,4 +1,4 @@
-"""Writing rows of an embedded store, which merges puts and tombstones into the stored segments of one row at a time."""
+"""Writes rows of an embedded store, by merging puts and tombstones into the stored segments of one row at a time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TOMBSTONES_READ = 64
 
 
 class _Segment:
-    """The cells of one segment while they change: the columns from `first` up to `stop`, or to the end of the row."""
+    """The cells of a segment that is being changed: the columns from `first` up to `stop`, or to the end of the row."""
 
     __slots__ = ("cells", "changed", "first", "grown", "mortal", "stop")
 
@@ -44,8 +44,8 @@ class _Segment:
         self.first = first
         self.stop = stop
         self.cells = cells
-        # Whether anything changed; whether columns were added, so that the cells must be sorted; whether a cell may
-        # have a TTL of its own.
+        # `changed`: whether any cell has changed. `grown`: whether columns were added, so that the cells must be
+        # sorted. `mortal`: whether a cell may have been put with a TTL.
         self.changed = self.grown = False
         self.mortal = ends is not None
 
@@ -68,11 +68,11 @@ class _Tombstones:
 
     @property
     def none(self) -> bool:
-        """Whether the row has no tombstone at all."""
+        """Whether the row has no tombstones."""
         return self._complete and not self._known
 
     def of(self, target: bytes) -> int:
-        """The time up to which cells of a family or column are deleted; -1 if there is no tombstone."""
+        """Returns the time up to which cells of a family or column are deleted, or -1 if there is no tombstone."""
         if target not in self._known and not self._complete:
             record = self._connection.execute(
                 "SELECT timestamp FROM tombstones WHERE table_id = ? AND row = ? AND target = ?", (*self._key, target)
@@ -82,7 +82,7 @@ class _Tombstones:
         return -1 if timestamp is None else timestamp
 
     def add(self, target: bytes, timestamp: int) -> None:
-        """Adds a tombstone. If a target has several tombstones, the one with the latest time counts."""
+        """Adds a tombstone. If a target has several tombstones, the one with the latest time is used."""
         self._connection.execute(_BURY, (*self._key, target, timestamp))
         self._known[target] = max(timestamp, self.of(target))
         if b":" not in target:
@@ -91,10 +91,10 @@ class _Tombstones:
 
 
 class RowWriter:
-    """One row while it is changed, in a write transaction; `flush` writes it back.
+    """A row that is being changed in a write transaction. `flush` returns the changed segments.
 
     Args:
-        tombstones: whether the table has any tombstone.
+        tombstones: whether the table has any tombstones.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class RowWriter:
         self._layout = layout
         self.row = row
         self._tombstones = _Tombstones(connection, table_id, row, tombstones)
-        # The segments in use by their lower bounds, and these bounds, sorted. No other segments of a wide row are read.
+        # The segments in use, by their lower bounds, and the sorted bounds. No other segments of a wide row are read.
         self._loaded: dict[bytes, _Segment] = {}
         self._firsts: list[bytes] = []
         records = connection.execute(
@@ -118,13 +118,13 @@ class RowWriter:
             self._add(_Segment(first, None, ends, decode_cells(data)))
 
     def chain(self, column: bytes) -> StoredCell | None:
-        """The stored versions of a column, possibly including dead ones."""
+        """Returns the stored versions of a column, possibly including dead ones."""
         segment = self._segment(column)
         return None if segment is None else segment.cells.get(column)
 
     def would_replace(self, mutation: Put | Delete, now: int) -> bool:
-        """Whether a put at the server's time would replace a version with the timestamp `now`, in a family that keeps
-        several versions.
+        """Returns whether a put at the server's time would replace a version with the timestamp `now`, in a family that
+        keeps several versions.
         """
         if not isinstance(mutation, Put) or mutation.timestamp is not None:
             return False
@@ -136,7 +136,7 @@ class RowWriter:
         """Applies one mutation.
 
         Args:
-            mutation: a mutation of this row; its families exist.
+            mutation: a mutation of this row, with families that exist.
             now: the server's time in ms, for deletes without a timestamp.
             put_time: the time in ms for puts without a timestamp.
         """
@@ -152,7 +152,7 @@ class RowWriter:
         for column, value in put.cells.items():
             family = column[: column.index(b":")]
             if buried and (timestamp <= tombstones.of(family) or timestamp <= tombstones.of(column)):
-                continue  # an earlier tombstone hides this put for good, because a compaction drops both together
+                continue  # an earlier tombstone hides this put permanently, because a compaction drops both together
             segment = whole or self._segment_for(column)
             cells = segment.cells
             before = cells.get(column)
@@ -181,7 +181,7 @@ class RowWriter:
                 _mask(stored_segment, column, timestamp)
 
     def _segment(self, column: bytes) -> _Segment | None:
-        """The segment whose range contains a column; None if the column is below the first segment."""
+        """Returns the segment whose range contains a column, or None if the column is below the first segment."""
         place = bisect_right(self._firsts, column) - 1
         if place >= 0:
             segment = self._loaded[self._firsts[place]]
@@ -200,7 +200,7 @@ class RowWriter:
         return segment
 
     def _overlapping(self, columns: KeyRange) -> list[_Segment]:
-        """All segments that may have cells in a range of columns."""
+        """Returns all segments that may have cells in a range of columns."""
         if self._stored is not None:
             stored = self._stored.holding(columns.start)
             for bound in self._stored.bounds_from(columns.start if stored is None else stored.first):
@@ -225,10 +225,10 @@ class RowWriter:
         self._loaded[segment.first] = segment
 
     def flush(self, segment_size: int) -> list[tuple[int, bytes, bytes, int | None, bytes]]:
-        """Removes emptied segments and returns the changed ones, for `store_segments`.
+        """Deletes segments that have become empty, and returns the changed segments for `store_segments`.
 
         Args:
-            segment_size: bytes of an encoded segment above which it is cut.
+            segment_size: the number of bytes above which an encoded segment is cut.
         """
         records = []
         for segment in self._loaded.values():
@@ -259,11 +259,11 @@ def _mask(segment: _Segment, column: bytes, tombstone: int) -> None:
 
 
 def without_replaced(mutations: Sequence[Put | Delete], put_time: int) -> Iterator[Put | Delete]:
-    """The mutations of an atomic change, without cells that a later put of the same change replaces because it has the
-    same timestamp.
+    """Yields the mutations of an atomic change, without cells that a later put of the same change replaces because it
+    has the same timestamp.
 
-    In HBase the two cells have the same sequence number, so the later one replaces the earlier one for good. The
-    earlier one does not become visible again when the TTL of the later one ends.
+    In HBase, the two cells have the same sequence number, so the later cell replaces the earlier one permanently. The
+    earlier cell does not become visible again when the TTL of the later one ends.
     """
 
     def cell(put: Put, column: bytes) -> tuple[bytes, int]:
@@ -290,5 +290,5 @@ def store_segments(
 
 
 def has_tombstones(connection: sqlite3.Connection, table_id: int) -> bool:
-    """Whether any row of the table has a tombstone."""
+    """Returns whether any row of the table has tombstones."""
     return connection.execute("SELECT 1 FROM tombstones WHERE table_id = ? LIMIT 1", (table_id,)).fetchone() is not None

@@ -1,6 +1,6 @@
 """The filters of HBase as state machines over the cells of one row at a time.
 
-Each class follows the class of HBase that it names, return codes included, because results depend on them. For
+Each class follows the class of HBase in its docstring, including the return codes, because results depend on them. For
 example, a filter may send the scanner to the next row of a family. Then the other filters of its list do not see the
 cells that are skipped.
 """
@@ -26,8 +26,8 @@ from hbmodel.store.filters import (
 )
 from hbmodel.store.values import Cell
 
-# Return codes: how far to step (next cell, column, row of the family, or to a hint), and bit 0 if the cell is left out.
-# A longer step has a larger code, so And is the maximum of codes and Or the minimum (`FilterListWithAND`,
+# Return codes: how far to step (to the next cell, column or row of the family, or to a hint). Bit 0 is set if the cell
+# is left out. A longer step has a larger code, so And is the maximum of codes and Or the minimum (`FilterListWithAND`,
 # `FilterListWithOR`).
 _INCLUDE = 0
 _SKIP = 1
@@ -47,7 +47,7 @@ class NoValue(Struct, frozen=True, gc=False):
 
 
 class Node:
-    """One filter; the defaults are those of `FilterBase`."""
+    """One filter, with the defaults of `FilterBase`."""
 
     __slots__ = ()
 
@@ -55,32 +55,32 @@ class Node:
         """Forgets the previous row."""
 
     def rejects(self, row: bytes) -> bool:
-        """Whether the key alone excludes the row (`filterRowKey`)."""
+        """Returns whether the row is excluded because of its key (`filterRowKey`)."""
         return False
 
     def code(self, family: bytes, qualifier: bytes, cell: Cell) -> int:
-        """What to do with a cell (`filterCell`)."""
+        """Returns the return code for a cell (`filterCell`)."""
         return _INCLUDE
 
     def hint(self, qualifier: bytes) -> bytes | None:
-        """The qualifier at which to continue after `HINT` (`getNextCellHint`)."""
+        """Returns the qualifier at which to continue after `HINT` (`getNextCellHint`)."""
         return None
 
     def excludes(self) -> bool:
-        """Whether the cells seen exclude the row (`filterRow`)."""
+        """Returns whether the row is excluded because of the cells that were seen (`filterRow`)."""
         return False
 
     def changed(self, cell: Cell) -> Cell:
-        """The cell as the reader gets it (`transformCell`)."""
+        """Returns the cell in the form in which the reader gets it (`transformCell`)."""
         return cell
 
     def essential(self, family: bytes) -> bool:
-        """Whether the family is needed to decide about a row (`isFamilyEssential`)."""
+        """Returns whether the family is needed to decide about a row (`isFamilyEssential`)."""
         return True
 
 
 class _Value(Node):
-    """`SingleColumnValueFilter`, of the newest version only."""
+    """`SingleColumnValueFilter`, only for the newest version."""
 
     __slots__ = ("_compare", "_drop_missing", "_family", "_found", "_matched", "_qualifier", "_value")
 
@@ -233,7 +233,7 @@ class _List(Node):
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
-        # Which filters let the last cell pass: only these change it.
+        # For each filter, whether it let the last cell pass. Only such filters change the cell.
         self._included = [False] * len(nodes)
 
     def reset(self) -> None:
@@ -260,8 +260,8 @@ class _And(_List):
         self._hinting: list[Node] = []
 
     def rejects(self, row: bytes) -> bool:
-        # All filters are asked, whatever the first one answers, because each remembers its answers for the cells of the
-        # row.
+        # All filters are called, even if the first one rejects the row, because each remembers its result for the cells
+        # of the row.
         return sum(node.rejects(row) for node in self._nodes) > 0
 
     def code(self, family: bytes, qualifier: bytes, cell: Cell) -> int:
@@ -270,8 +270,8 @@ class _And(_List):
         for index, node in enumerate(self._nodes):
             self._included[index] = False
             # If a filter leaves the cell out, the filters after it do not see the cell, so that their counts do not
-            # change (HBASE-20565). Newer servers nevertheless ask column ranges for a hint (HBASE-28622). That makes no
-            # difference to the filters that `check_filter` allows.
+            # change (HBASE-20565). Newer servers nevertheless request a hint from column ranges (HBASE-28622). For the
+            # filters that `check_filter` allows, this makes no difference.
             if result & 1:
                 continue
             code = node.code(family, qualifier, cell)
@@ -296,8 +296,9 @@ class _Or(_List):
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         super().__init__(nodes)
-        # For each filter: its answer for the previous cell, and that cell's family and qualifier. If a filter asked to
-        # skip further than the whole list did, it is not asked about the cells in between (HBASE-17678, HBASE-18368).
+        # For each filter, its return code for the previous cell, and the family and qualifier of that cell. If a filter
+        # wanted to skip further than the whole list, it is not called for the cells in between (HBASE-17678,
+        # HBASE-18368).
         self._before: list[tuple[int, bytes, bytes] | None] = [None] * len(nodes)
 
     def reset(self) -> None:
@@ -348,7 +349,7 @@ class _Or(_List):
 
 
 def node(filter: Filter) -> Node:
-    """The machine of a filter."""
+    """Returns the state machine of a filter."""
     match filter:
         case ValueFilter():
             return _Value(filter)

@@ -1,8 +1,8 @@
-"""Filters as HBase's region server evaluates them: which cells of a row pass.
+"""Decides which cells of a row pass a filter, as HBase's region server does.
 
 The loop over the cells follows `StoreScanner` and `RegionScannerImpl` (2.6). Families are scanned one after the other.
-Families that decide nothing ("not essential") are scanned after the row was found to pass. Filters see the newest
-version of each cell.
+Families that do not affect the decision ("not essential") are scanned after the row was found to pass. Filters see the
+newest version of each cell.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from hbmodel.store.values import Cell
 
 
 def seen_qualifiers(filter: Filter) -> KeyRange:
-    """A range of qualifiers; no part of the filter depends on cells outside of it.
+    """Returns a range of qualifiers that contains all cells on which the filter depends.
 
-    Only a column range or prefix that comes first gives such a range: a filter before it in an And would see every
-    cell.
+    The range is limited only if a column range or prefix comes first, because a filter before it in an And would see
+    every cell.
     """
     match filter:
         case ColumnRange(start, start_inclusive, stop, stop_inclusive):
@@ -39,18 +39,18 @@ def seen_qualifiers(filter: Filter) -> KeyRange:
 
 
 def first_piece(filter: Filter, cells: int) -> Filter:
-    """The filter of a read of one family, limited to the first `cells` cells that pass: one piece."""
+    """Returns the filter for a read of one family, limited to one piece: the first `cells` cells that pass."""
     parts = filter.filters if isinstance(filter, And) else [filter]
     return And([*parts, Pagination(cells, 0)])
 
 
 @frozen
 class Run:
-    """The meaning of a filter that passes the first cells in a range of qualifiers, and does nothing else.
+    """The effect of a filter that only passes the first cells in a range of qualifiers.
 
     Attributes:
         limit: how many cells pass, or None for all.
-        keys_only: whether they pass without their values.
+        keys_only: whether the cells pass without their values.
     """
 
     limit: int | None = None
@@ -58,7 +58,9 @@ class Run:
 
 
 def run_of(filter: Filter) -> Run | None:
-    """The run of cells that a filter passes among the cells that it sees; None if the filter does anything else."""
+    """Returns the run of cells that a filter passes among the cells that it sees, or None if the filter does anything
+    else.
+    """
     match filter:
         case ColumnRange() | ColumnPrefix():
             return Run()
@@ -76,16 +78,16 @@ def run_of(filter: Filter) -> Run | None:
 
 
 _Entry = tuple[bytes, bytes, Cell]
-"""Qualifier, column and newest version."""
+"""The qualifier, the column and the newest version of a cell."""
 
 _qualifier = itemgetter(0)
 
 
 class RowFilter:
-    """A scan's filter, asked about one row after the other.
+    """A scan's filter, which is applied to one row after the other.
 
     Args:
-        filter: checked with `check_filter`.
+        filter: the filter, which must have been checked with `check_filter`.
         reversed: the direction of the scan; a reversed scanner does not jump to hints.
 
     Attributes:
@@ -100,12 +102,12 @@ class RowFilter:
         self._reversed = reversed
 
     def rejects(self, row: bytes) -> bool:
-        """Begins a row, and returns whether its key alone excludes it."""
+        """Begins a row, and returns whether it is excluded because of its key."""
         self._root.reset()
         return self._root.rejects(row)
 
     def kept(self, cells: Mapping[bytes, Cell]) -> dict[bytes, Cell]:
-        """The cells of the row that pass the filter; empty if the row is excluded.
+        """Returns the cells of the row that pass the filter, or no cells if the row is excluded.
 
         The cells are given and returned in HBase's order.
         """
@@ -113,7 +115,7 @@ class RowFilter:
         for column, cell in cells.items():
             family, _, qualifier = column.partition(b":")
             families.setdefault(family, []).append((qualifier, column, cell))
-        # A reversed scan reads no family on demand.
+        # A reversed scan does not read families on demand.
         essential = {family: self._reversed or self._root.essential(family) for family in families}
         passing: dict[bytes, Cell] = {}
         for family, entries in families.items():
@@ -129,12 +131,12 @@ class RowFilter:
         return {column: passing[column] for column in cells if column in passing}
 
     def kept_of_family(self, family: bytes, part: Callable[[bytes], Mapping[bytes, Cell] | None]) -> dict[bytes, Cell]:
-        """The cells of a row that pass the filter. Only one family of the row is read, part by part.
+        """Returns the cells of a row that pass the filter. Only one family of the row is read, part by part.
 
         Args:
             family: the name of the family.
-            part: returns the next part, or None at the end. It is called for no more parts than the filter wants to
-                see. Parts that lie wholly below the qualifier that it is given may be left out.
+            part: returns the next part, or None at the end. It is called only for parts that the filter needs to see.
+                Parts that are entirely below the given qualifier may be left out.
         """
         passing: dict[bytes, Cell] = {}
         start = len(family) + 1

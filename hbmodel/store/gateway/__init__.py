@@ -1,1 +1,1 @@
-"""What the stores behind Thrift gateways share: addresses, connections, calls with retries, and scans."""
+"""The common parts of the stores behind Thrift gateways: addresses, connections, calls with retries, and scans."""

@@ -1,4 +1,4 @@
-"""Splits long lists into batches of one call each."""
+"""Splits long lists into batches, one for each call."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ protocol.
 """
 
 THRIFT_CELL_OVERHEAD = 32
-"""Bytes that a cell adds to a call in addition to its column and value."""
+"""The number of bytes that a cell adds to a call in addition to its column and value."""
 
 
 def put_size(put: Put) -> int:
-    """An estimate of the bytes that a put takes in a call; it is larger than the size that HBase counts for any cell of
-    the put. Raises TypeError if values are not bytes.
+    """Returns an estimate of the bytes that a put needs in a call. It is larger than the size that HBase counts for any
+    cell of the put. Raises TypeError if values are not bytes.
     """
     row, cells = put.row, put.cells
     return (
@@ -37,7 +37,7 @@ def put_size(put: Put) -> int:
 
 
 def delete_size(row: bytes, names: Iterable[bytes]) -> int:
-    """An estimate of the bytes that a delete of these families and columns of a row takes in a call."""
+    """Returns an estimate of the bytes that a delete of these families and columns of a row needs in a call."""
     return ROW_OVERHEAD + len(row) + sum(THRIFT_CELL_OVERHEAD + len(name) for name in names)
 
 
@@ -49,7 +49,9 @@ def put_batches(puts: Sequence[Put], size: int | None = None, sizes: CallSizes =
 
 
 def in_batches(items: Iterable[T], size: Callable[[T], int], most_bytes: int, most_items: int) -> Iterator[list[T]]:
-    """Divides items into lists of at most `most_bytes` and `most_items`; a list of one item may have more bytes."""
+    """Divides items into lists of at most `most_bytes` and `most_items`. A list with only one item may have more
+    bytes.
+    """
     batch: list[T] = []
     total = 0
     for item in items:
@@ -67,7 +69,7 @@ def without_rivals(puts: Sequence[Put]) -> Iterator[Sequence[Put]]:
     """Divides puts into runs in which no row has two puts with the same timestamp but different TTLs.
 
     If two such puts are applied in order, the later one is visible until it expires, and then the earlier one becomes
-    visible. In one call they might be applied in the wrong order, or the later one might replace the earlier one.
+    visible. In one call, they might be applied in the wrong order, or the later one might replace the earlier one.
     """
     if len(puts) == 1 or len({put.ttl for put in puts}) < 2:
         yield puts
@@ -93,8 +95,8 @@ def _checked(*columns: bytes) -> Sequence[bytes]:
 
 
 def check_puts(table: str, puts: Iterable[Put]) -> int:
-    """Does the same as `check_put` for many puts, but faster, because puts that are obviously valid are not checked
-    cell by cell. Returns the sum of their `put_size`.
+    """Checks many puts like `check_put`, but faster, because puts that are obviously valid are not checked cell by
+    cell. Returns the sum of their `put_size`.
     """
     known: set[bytes] = set()
     total = 0

@@ -26,42 +26,45 @@ from hbmodel.store.gateway.wire.tls import Tls
 from hbmodel.store.url import environment_options, parse_store_url
 
 NAMES_KEPT = 1000
-"""How many table names are remembered, after they were checked and given their prefix."""
+"""The maximum number of table names that are remembered after they were checked and got their prefix."""
 
 
 class GatewayClient(ClosingStore):
-    """Connections to the gateways of one HBase, and calls on them.
+    """A client with connections to the gateways of one HBase.
 
     Args:
-        host: where the gateway listens: a name, an address, `host:port` or `[IPv6]:port`; or several gateways of one
-            HBase, in a list or separated by commas. Calls go to those that can be reached.
+        host: the address of the gateway: a name, an address, `host:port` or `[IPv6]:port`; or several gateways of one
+            HBase, in a list or separated by commas. Calls are sent to gateways that can be reached.
         port: the TCP port for addresses without a port; None for the default port of the gateway.
-        timeout: seconds that a request may wait without any data from the gateway.
-        connect_timeout: seconds that opening a connection may take; the TLS handshake may take as many again.
-        pool: how many calls may be in progress at once; connections that scans hold are counted separately.
-        max_age: the age in seconds from which a connection is replaced as soon as it is not in use; shortened by up to
-            a fifth at random. So connections return to a gateway that was down for a while.
-        retry_for: how long, in seconds from the first failure, a call that may be repeated is retried, and a scan that
-            receives no row is resumed. At least five tries are made, even if they take longer. If no gateway has ever
-            answered, there are at most five tries, and the third and later ones begin only within this time.
-        attempts: the maximum number of tries of such a call; with 1 it is never repeated.
+        timeout: the maximum number of seconds that a request waits without receiving data from the gateway.
+        connect_timeout: the maximum number of seconds for opening a connection; the TLS handshake may take as long
+            again.
+        pool: how many calls may be in progress at once; the connections of scans are counted separately.
+        max_age: the age in seconds from which a connection is replaced as soon as it is not in use; it is shortened by
+            up to a fifth at random. So a gateway that was down for a while is used again.
+        retry_for: the time in seconds, from the first failure, during which a call that may be repeated is retried, and
+            a scan that receives no row is resumed. At least five tries are made, even if they take longer. If no
+            gateway has ever answered, there are at most five tries, and all but the first two must begin within this
+            time.
+        attempts: the maximum number of tries of a call that may be repeated; with 1 it is never repeated.
         transport: `"buffered"`, `"framed"` for a gateway started with `-framed`, `-hsha` or `-nonblocking`, or `"http"`
-            for one that is an HTTP server (`hbase.regionserver.thrift.http`).
-        protocol: `"binary"`, or `"compact"` for a gateway started with `-compact`; this is decoded in Python, and
-            therefore much slower.
+            for a gateway that is an HTTP server (`hbase.regionserver.thrift.http`).
+        protocol: `"binary"`, or `"compact"` for a gateway started with `-compact`; the compact protocol is decoded in
+            Python, so it is much slower.
         path: the path of the gateway on its HTTP server.
-        user: the user of basic authentication, for an HTTP server that asks for it; needs TLS.
+        user: the user for basic authentication, if an HTTP server requests it; this needs TLS.
         password: the password of that user.
-        tls: whether connections are encrypted. Then the gateway's certificate and host name are always checked.
-        ca_file: certificates of the authorities to trust, PEM; None trusts the system's.
-        cert_file: the client's own certificate, PEM, for gateways that ask for one.
-        key_file: its private key, PEM; None if it is in `cert_file`.
+        tls: whether connections are encrypted. If so, the gateway's certificate and host name are always checked.
+        ca_file: a PEM file with the certificates of trusted authorities; with None, the system's authorities are
+            trusted.
+        cert_file: a PEM file with the client's certificate, for gateways that request one.
+        key_file: a PEM file with the private key of the client's certificate; None if the key is in `cert_file`.
         key_password: the password of the private key.
-        table_prefix: put before every table name, with the separator; tables without it are not listed. In a table name
-            with a namespace it follows the namespace (`ns:prefix_name`). A prefix that contains a namespace
-            (`ns:prefix`) is for table names without one.
+        table_prefix: a prefix that is put before every table name, with the separator; tables without it are not
+            listed. In a table name with a namespace, it follows the namespace (`ns:prefix_name`). A prefix that
+            contains a namespace (`ns:prefix`) is for table names without a namespace.
         table_prefix_separator: `_`, as in happybase.
-        sizes: how much is sent at once; the defaults suit all gateways.
+        sizes: the sizes of calls; the defaults suit all gateways.
         sleep: the function that waits for a number of seconds between two tries of a call.
 
     Raises:
@@ -69,10 +72,10 @@ class GatewayClient(ClosingStore):
     """
 
     SCHEME: ClassVar[str]
-    """The scheme of its URLs."""
+    """The scheme of the store's URLs."""
 
     DEFAULT_PORT: ClassVar[int]
-    """The port on which such a gateway listens by default."""
+    """The port on which the gateway listens by default."""
 
     SERVICE: ClassVar[Any]
     """The Thrift service."""
@@ -81,7 +84,7 @@ class GatewayClient(ClosingStore):
     """The calls that read ranges of rows."""
 
     token_key: bytes | str | None = None
-    """The key with which sessions encrypt continuation tokens; the store only keeps it for the sessions."""
+    """The key with which sessions encrypt continuation tokens. The store only keeps it for the sessions."""
 
     def __init__(
         self,
@@ -130,8 +133,8 @@ class GatewayClient(ClosingStore):
         self._pool: Pool[ThriftConnection] = Pool(
             partial(self._gateways.connect, self._connected),
             pool,
-            # while the gateway is down, every call takes long, and waiting threads must not be told that the pool is
-            # too small
+            # while the gateway is down, every call lasts long, and waiting threads must not get the error that the pool
+            # is too small
             max(timeout, retry_for),
             http.MAX_IDLE if transport == "http" else MAX_IDLE,
             lambda: self._gateways.answered,
@@ -144,11 +147,11 @@ class GatewayClient(ClosingStore):
 
     @classmethod
     def from_url(cls, url: str, *, sizes: CallSizes = CALL_SIZES, sleep: Callable[[float], None] = time.sleep) -> Self:
-        """A store from
+        """Returns a store from
         `<scheme>://host:port,host:port?timeout=30&pool=4&transport=framed&protocol=compact&table_prefix=...`.
 
-        The options are the constructor's. Those that the URL does not give are taken from the environment, `timeout`
-        from `HBMODEL_TIMEOUT` for example. Nothing is connected yet.
+        The options are the arguments of the constructor. Options that the URL does not specify are read from the
+        environment, for example `timeout` from `HBMODEL_TIMEOUT`. No connection is opened yet.
 
         Args:
             url: the URL.
@@ -156,7 +159,8 @@ class GatewayClient(ClosingStore):
             sleep: as for the constructor.
 
         Raises:
-            StoreURLError: the URL cannot be understood; `option` names an option that is unknown or bad.
+            StoreURLError: the URL cannot be understood; `option` is the name of an option that is unknown or has a bad
+                value.
         """
         arguments = cls.arguments_of(url)
         try:
@@ -166,7 +170,7 @@ class GatewayClient(ClosingStore):
 
     @classmethod
     def arguments_of(cls, url: str) -> dict[str, Any]:
-        """The arguments of the constructor that a URL and the environment give.
+        """Returns the arguments of the constructor that a URL and the environment specify.
 
         Raises:
             StoreURLError: as for `from_url`.
@@ -174,7 +178,9 @@ class GatewayClient(ClosingStore):
         return environment_options(os.environ, OPTIONS, SECRETS) | parse_store_url(url, cls.SCHEME, OPTIONS, SECRETS)
 
     def on_retry(self, repeated: Callable[[], None]) -> Self:
-        """A view on the same connections that calls `repeated` each time it retries a request; see `RepeatingStore`."""
+        """Returns a view of the store, with the same connections, that calls `repeated` each time it retries a request;
+        see `RepeatingStore`.
+        """
         view = object.__new__(type(self))
         vars(view).update(vars(self), _shared_caches=self.shared_caches)
         view._caller = self._caller.on_retry(repeated)

@@ -1,5 +1,5 @@
-"""Finds the meaning of a failure that an HBase gateway returns, from the names of Java exceptions in the text of the
-Thrift exception.
+"""Finds the meaning of a failure of a gateway, from the names of Java exceptions in the text of the Thrift
+exception.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hbmodel.store.checks.tables import TABLE_EXISTS
 logger = logging.getLogger("hbmodel")
 
 # The gateway passes on the failure of HBase's Java client, often wrapped (RetriesExhausted... around the cause). So the
-# names are looked for in the whole stack trace, the more specific ones first.
+# names are searched for in the whole stack trace, the more specific ones first.
 _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
     ("NoSuchColumnFamilyException", FamilyNotFound, NO_FAMILY),
     ("already exists so cannot be added", FamilyExists, "The table already has a column family of that name."),
@@ -50,8 +50,8 @@ _MEANINGS: tuple[tuple[str, type[StoreError], str], ...] = (
 
 _MISSING_FAMILY = re.compile(r"NoSuchColumnFamilyException: Column family (\S+) does not exist")
 
-# Conditions that pass without any action: a region moves; a server starts, stops or is busy; a call took too long (so
-# its outcome is unknown); the region server forgot a scanner.
+# Conditions that end without any action: a region moves; a server starts, stops or is busy; a call took too long (so
+# its outcome is unknown); the region server has dropped a scanner.
 _PASSING = (
     "NotServingRegionException",
     "RegionServerStoppedException",
@@ -75,10 +75,11 @@ _PASSING = (
     "ScannerResetException",
     "OutOfOrderScannerNextException",
     "LeaseException",
-    # Another write holds the lock of the row for longer than the server waits.
+    # Another write has held the lock of the row for longer than the server waits.
     "LockTimeoutException",
     # The region could not be found in ZooKeeper or hbase:meta, or the rows of a scan did not arrive. These failures
-    # have no specific exception names. Newer gateways mark them as retriable; those of HBase 2.2 and 2.3 do not.
+    # have no specific exception names. Newer gateways mark them as retriable, but the gateways of HBase 2.2 and 2.3 do
+    # not.
     "could not be completed in ",
     "Cannot get the location for replica",
     "Failed to get result within timeout",
@@ -88,7 +89,7 @@ _PASSING = (
 # split that is not open yet.
 _NO_SERVER = ("Internal error processing getAllRegionLocations", "Internal error processing getTableRegions")
 
-# How the HBase client in the Thrift2 gateway reports a call that failed row by row
+# The message with which the HBase client in the Thrift2 gateway reports a call that failed row by row
 # ("RetriesExhaustedWithDetailsException").
 _FAILED_ACTIONS = re.compile(r"Failed \d+ actions?: (.*): \d+ times?, servers with issues: ", re.DOTALL)
 
@@ -97,7 +98,7 @@ _ATTEMPT = re.compile(r"^\S+, (?:RpcRetryingCaller\{[^}]*\}, )?")
 
 
 def message_of(failure: Exception) -> str:
-    """The text of a Thrift exception: usually a Java stack trace."""
+    """Returns the text of a Thrift exception, which is usually a Java stack trace."""
     text: Any = getattr(failure, "message", None)
     if isinstance(text, bytes):
         return text.decode("utf-8", "replace")
@@ -105,7 +106,7 @@ def message_of(failure: Exception) -> str:
 
 
 def reason_of(failure: Exception) -> str:
-    """The first line of a Thrift exception's text, which describes the failure without Java's stack trace.
+    """Returns the first line of a Thrift exception's text, which describes the failure without Java's stack trace.
 
     Below a line that ends in "exceptions:", HBase's client lists the error of each attempt; the last of these errors is
     appended.
@@ -121,11 +122,12 @@ def reason_of(failure: Exception) -> str:
 
 
 def is_passing(failure: Exception, name: str = "") -> bool:
-    """Whether the same request is likely to succeed a moment later. If the request was a write, its outcome is unknown.
+    """Returns whether the same request is likely to succeed a moment later. If the request was a write, its outcome is
+    unknown.
 
     Args:
         failure: a Thrift exception.
-        name: HBase's name of the table that the request was about.
+        name: HBase's name of the table in the request.
     """
     message = message_of(failure)
     if _meaning(message, name) is not None:
@@ -135,12 +137,12 @@ def is_passing(failure: Exception, name: str = "") -> bool:
 
 
 def store_error(failure: Exception, name: str = "", **details: Any) -> HbmodelError:
-    """The error of this library that corresponds to a gateway's failure.
+    """Returns the hbmodel error for a failure of a gateway.
 
     Args:
         failure: a Thrift exception.
-        name: HBase's name of the table that the request was about.
-        **details: what the request was about (`table`, `key`, ...).
+        name: HBase's name of the table in the request.
+        **details: details of the request for the error (`table`, `key`, ...).
     """
     message = message_of(failure)
     logger.debug("HBase's gateway answered: %s", message)

@@ -1,4 +1,4 @@
-"""Filters as strings of HBase's filter language (`org.apache.hadoop.hbase.filter.ParseFilter`), which both gateways
+"""Writes filters in HBase's filter language (`org.apache.hadoop.hbase.filter.ParseFilter`), which both gateways
 parse.
 """
 
@@ -22,7 +22,7 @@ from hbmodel.store.filters import (
 
 
 def filter_string(filter: Filter) -> bytes:
-    """The string for a filter; any byte may occur in it.
+    """Returns a filter as a string, in which any byte may occur.
 
     Raises:
         InvalidRequest: an `And` or `Or` without parts, a column without a colon, or a negative count.
@@ -33,7 +33,8 @@ def filter_string(filter: Filter) -> bytes:
             if not colon:
                 raise InvalidRequest("A column must be written family:qualifier.", column=column)
             compare = (quoted(family), quoted(qualifier), operator.encode(), quoted(b"binary:" + value))
-            # The two flags: whether rows without the column are dropped, and whether only the newest version counts.
+            # The two flags say whether rows without the column are dropped, and whether only the newest version is
+            # compared.
             return _call(b"SingleColumnValueFilter", *compare, _flag(not if_missing), _flag(True))
         case RowContains(text):
             return _call(b"RowFilter", b"=", quoted(b"substring:" + text.encode("ascii")))
@@ -57,8 +58,8 @@ def filter_string(filter: Filter) -> bytes:
 
 
 def quoted(argument: bytes) -> bytes:
-    """An argument of the filter language, enclosed in single quotes. Single quotes inside it are doubled; no other byte
-    is special.
+    """Returns an argument of the filter language, enclosed in single quotes. Single quotes inside it are doubled. No
+    other byte is special.
     """
     return b"'" + argument.replace(b"'", b"''") + b"'"
 

@@ -1,4 +1,4 @@
-"""The options of a gateway's URL, which environment variables can set as well, and which of them are secrets."""
+"""The options of a gateway's URL, which environment variables can set too, and the options that are secrets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
     "table_prefix": str,
     "table_prefix_separator": str,
 }
-"""The function that parses each option from text, by name. The names are the names of the constructor's arguments."""
+"""For each option, the function that parses it from text. The names of the options are the names of the constructor's
+arguments.
+"""
 
 SECRETS = frozenset({"password", "key_password"})
-"""Options whose values no error may quote."""
+"""The options whose values must not occur in errors."""

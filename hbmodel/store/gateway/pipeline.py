@@ -11,15 +11,15 @@ from hbmodel.store.gateway.wire.connection import ThriftConnection
 
 
 class Exchange:
-    """Requests to be carried out in order, and the replies so far. Some requests are sent before the replies to earlier
-    ones are read.
+    """Requests that are carried out in order, and the replies so far. Some requests are sent before the replies to
+    earlier ones are read.
 
-    Each call sends and reads on the given connection. After a connection broke, the next call continues with the first
-    request that was not acknowledged.
+    Each call sends requests and reads replies on the given connection. After a connection has broken, the next call
+    continues with the first request that was not acknowledged.
 
     Args:
-        requests: the name and the arguments of each. The iterable is advanced one request at a time, so that one
-            request is prepared while the gateway works on another.
+        requests: the name and the arguments of each request. The iterable is advanced one request at a time, so that
+            one request is prepared while the gateway works on another.
         ahead: how many requests may be in progress at once.
     """
 
@@ -33,7 +33,7 @@ class Exchange:
 
     @property
     def repeats(self) -> bool:
-        """Whether the next call repeats a request that was sent before and not acknowledged."""
+        """Whether the next call repeats a request that was sent but not acknowledged."""
         return bool(self._sent) and self._begun_on is None
 
     def begin(self, connection: ThriftConnection) -> None:
@@ -63,7 +63,7 @@ class Exchange:
             connection.send(request[0], **request[1])
 
     def __call__(self, connection: ThriftConnection) -> list[Any]:
-        """Sends the rest of the requests and returns all replies; raises what a connection raises."""
+        """Sends the rest of the requests, and returns all replies. Raises the errors of the connection."""
         begun, self._begun_on = self._begun_on is connection, None
         if not begun:
             connection.settle()

@@ -1,5 +1,5 @@
-"""A bounded pool of connections, safe with threads and forks, which leases them for one operation or one scan and
-replaces stale or broken ones.
+"""A bounded pool of connections, safe with threads and forks, which leases connections and replaces stale or broken
+ones.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from hbmodel.errors import StoreUnavailable
 from hbmodel.store.closing import store_closed
 
 MAX_IDLE = 45.0
-"""Seconds after which an unused connection is not used again. HBase's gateways close it after 60
-(`hbase.thrift.server.socket.read.timeout`), and a request that was sent at that moment would have an unknown outcome.
+"""The number of seconds after which an unused connection is not used again. HBase's gateways close it after 60 seconds
+(`hbase.thrift.server.socket.read.timeout`), and a request that is sent at that moment would have an unknown outcome.
 """
 
 STREAMS_PER_CALL = 4
-"""Scans may hold this many times as many connections as short calls may hold."""
+"""Scans may use this many times as many connections as short calls."""
 
 RECLAIM_INTERVAL = 0.5
-"""Seconds after which a waiting thread looks again for leases whose owner was garbage-collected, since these leases
-notify no thread.
+"""The number of seconds after which a waiting thread looks again for leases whose owner was garbage-collected, because
+such leases do not notify threads.
 """
 
 _TOO_MANY_CALLS = "All connections stayed in use; give the store a larger pool."
@@ -35,16 +35,16 @@ _TOO_MANY_SCANS = "Too many scans are open; read them to the end or close them, 
 
 
 class Connection(Protocol):
-    """What the pool needs to know about a connection."""
+    """The members of a connection that the pool uses."""
 
     used_at: float
-    """When it was opened, or its last reply was read, on `time.monotonic`'s clock."""
+    """The time at which the connection was opened, or its last reply was read, on the clock of `time.monotonic`."""
 
     expires_at: float
-    """When it is too old to be used again, on the same clock."""
+    """The time from which the connection is too old to be used again, on the same clock."""
 
     def ready(self) -> bool:
-        """Whether it can take a new request."""
+        """Returns whether the connection can send a new request."""
         ...
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class _Members(Generic[C]):
 
 
 class Lease(Generic[C]):
-    """The right to use one connection at a time; released by `release` or at the end of a `with` block.
+    """The right to use one connection at a time. It is released by `release` or at the end of a `with` block.
 
     A lease belongs to one thread at a time.
     """
@@ -86,7 +86,7 @@ class Lease(Generic[C]):
         self._released = False
 
     def connection(self) -> C:
-        """The connection of this lease: a pooled one that is still good, or a new one.
+        """Returns the connection of this lease: a pooled connection that can still be used, or a new one.
 
         Raises:
             StoreUnavailable: no connection can be opened.
@@ -110,13 +110,13 @@ class Lease(Generic[C]):
         return self._pool.reached()
 
     def drop(self) -> None:
-        """Closes the connection, which is or may be broken; `connection` then returns another one."""
+        """Closes the connection, which may be broken. After that, `connection` returns another one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
     def release(self) -> None:
-        """Gives the connection back to the pool; releasing twice is allowed."""
+        """Returns the connection to the pool. Releasing twice is allowed."""
         if self._released:
             return
         self._released = True
@@ -137,8 +137,8 @@ class Lease(Generic[C]):
             connection.close()
 
     def abandon(self) -> None:
-        """For finalisers. Closes the connection; the pool releases the lease the next time that it looks for a free
-        one.
+        """Closes the connection. The pool releases the lease the next time that it looks for a free one. This is for
+        finalisers.
         """
         self.drop()
         self._members.orphans.put(self)
@@ -159,16 +159,16 @@ class Lease(Generic[C]):
 
 
 class Pool(Generic[C]):
-    """Connections to share between threads.
+    """A pool of connections that threads share.
 
-    Short calls and scans are counted separately, because a scan holds its connection while the caller does other work,
-    calls to the same store included. If they were counted together, a thread with a few open scans could wait forever.
+    Short calls and scans are counted separately, because a scan keeps its connection while the caller does other work,
+    including calls to the same store. If they were counted together, a thread with a few open scans could wait forever.
 
     Args:
-        connect: opens a connection, or raises StoreUnavailable. Called without any lock held.
-        size: how many short calls may be in progress at once, and how many unused connections are kept. Scans may hold
-            `STREAMS_PER_CALL` times as many in addition.
-        patience: seconds to wait for a free connection.
+        connect: opens a connection, or raises StoreUnavailable. It is called while no lock is held.
+        size: how many short calls may be in progress at once, and how many unused connections are kept. In addition,
+            scans may use `STREAMS_PER_CALL` times as many.
+        patience: the maximum number of seconds to wait for a free connection.
         max_idle: seconds after which an unused connection is not used again.
         reached: whether a gateway has ever answered on any connection.
     """
@@ -190,13 +190,14 @@ class Pool(Generic[C]):
         self._by_process: dict[int, _Members[C]] = {pid: _Members(pid)}
 
     def lease_streams(self, wanted: int, brief: int = 0) -> list[Lease[C]]:
-        """Leases for scans: one for each free connection, at most `wanted`. If no connection is free, the call waits
-        for one.
+        """Returns leases for scans: one for each free connection, at most `wanted`. If no connection is free, the call
+        waits for one.
 
         Args:
-            wanted: how many are useful.
-            brief: how many are useful even if new connections must be opened, because there are many scans and all are
-                short. This may be more than the pool keeps, up to the number that scans may hold.
+            wanted: how many leases are useful.
+            brief: how many leases are useful even if new connections must be opened, because there are many scans and
+                all are short. This may be more than the number of connections that the pool keeps, up to the number
+                that scans may use.
 
         Raises:
             StoreUnavailable: too many scans are open, and none ended in time.
@@ -211,10 +212,10 @@ class Pool(Generic[C]):
         )
 
     def lease_spare(self) -> Lease[C] | None:
-        """A lease for an operation that a thread begins before it starts another short operation. None if the pool does
-        not have leases left for both.
+        """Returns a lease for an operation that a thread begins before it starts another short operation. Returns None
+        if the pool does not have leases left for both.
 
-        The thread will wait for the second lease. So the first one is counted with the leases of scans, for which no
+        The thread will wait for the second lease. So the first lease is counted with the leases of scans, for which no
         short operation has to wait.
 
         Raises:
@@ -227,8 +228,8 @@ class Pool(Generic[C]):
         return next(iter(self._spare(1, remaining=1)), None)
 
     def _spare(self, wanted: int, remaining: int = 0, limit: int = 0) -> list[Lease[C]]:
-        """At most `wanted` leases for scans, without waiting. After that, at least `remaining` more leases can be taken
-        before there are `limit` leases in total (0 means the pool's size).
+        """Returns at most `wanted` leases for scans, without waiting. After that, at least `remaining` more leases are
+        possible until there are `limit` leases in total (0 means the pool's size).
         """
         members = self._members()
         with members.changed:
@@ -237,7 +238,7 @@ class Pool(Generic[C]):
             return [Lease(self, members, streaming=True) for _ in range(count)]
 
     def close(self) -> None:
-        """Closes the unused connections, and the others once they are released. Closing twice is allowed."""
+        """Closes the unused connections at once, and the others when they are released. Closing twice is allowed."""
         members = self._members()
         with members.changed:
             members.closed = True
@@ -253,10 +254,10 @@ class Pool(Generic[C]):
         return self._members().closed
 
     def lease(self, streaming: bool = False) -> Lease[C]:
-        """A lease for one short operation, or for a scan; waits for its turn.
+        """Waits until a connection is free, and returns a lease for one short operation or for a scan.
 
         Raises:
-            StoreUnavailable: no turn came in time.
+            StoreUnavailable: no connection was free in time.
             StoreClosed: the pool was closed.
         """
         members = self._members()
@@ -285,7 +286,9 @@ class Pool(Generic[C]):
         return lease
 
     def _take(self, members: _Members[C]) -> C:
-        """An idle connection that is still good (the most recently used one is tried first), or a new one."""
+        """Returns an idle connection that can still be used (the most recently used one is tried first), or a new
+        one.
+        """
         while members.idle:
             try:
                 connection = members.idle.pop()  # atomic, so no lock is needed
@@ -302,8 +305,8 @@ class Pool(Generic[C]):
         members = self._by_process.get(pid)
         if members is None:
             # This is a forked child. Its copies of the parent's locks may be held by threads that do not exist in the
-            # child. So the parent's state is not used, except that the child's copies of the sockets are closed.
-            # `setdefault` is atomic.
+            # child. So the parent's state is not used. Only the child's copies of the sockets are closed. `setdefault`
+            # is atomic.
             members = _Members(pid)
             members.closed = all(others.closed for others in list(self._by_process.values()))
             members = self._by_process.setdefault(pid, members)

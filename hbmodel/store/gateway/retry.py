@@ -1,4 +1,4 @@
-"""Decides which failures of a call to a gateway are retried, and what is raised when retries do not help."""
+"""Decides which failed calls to a gateway are retried, and which error is raised if retries do not help."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ IN_DOUBT = "The write may or may not have been applied, fully or in part: read t
 UNREACHED = "HBase cannot be reached: see `reason`, and check the address and that HBase and its gateway are running."
 
 LEAST_TRIES = 5
-"""The minimum number of tries, even if the time for retries is over: with a gateway that does not answer, each try
-takes much of that time.
+"""The minimum number of tries, even if the time for retries is over. If a gateway does not answer, each try takes a
+large part of that time.
 """
 
 FIRST_TRIES = 2
-"""The minimum number of tries if no gateway has ever answered; the maximum is then `LEAST_TRIES`."""
+"""The minimum number of tries if no gateway has ever answered. In this case, the maximum is `LEAST_TRIES`."""
 
 
 @frozen
 class Backoff:
-    """How long a request is retried, and how long to wait between tries.
+    """The time during which a request is retried, and the waits between tries.
 
     Attributes:
-        attempts: the maximum number of tries in all; None sets no bound.
+        attempts: the maximum number of tries in all; None means no limit.
         first: seconds before the second try; each further wait is twice the previous one.
         cap: the longest wait.
-        retry_for: seconds from the first failure during which a request is retried; there are `LEAST_TRIES` tries at
-            least. The default is several times the time that a gateway takes to restart.
+        retry_for: seconds from the first failure during which a request is retried; there are at least `LEAST_TRIES`
+            tries. The default is several times the time that a gateway takes to restart.
         sleep: the function that waits for a number of seconds.
         now: a monotonic clock, in seconds.
 
-    The waits are shortened by up to half at random, so that many clients of one gateway do not come back all at once
-    ("equal jitter", Brooker, Exponential Backoff And Jitter, 2015).
+    The waits are shortened by up to half at random, so that many clients of one gateway do not reconnect at the same
+    time ("equal jitter", Brooker, Exponential Backoff And Jitter, 2015).
     """
 
     attempts: int | None = None
@@ -70,8 +70,8 @@ class Backoff:
     now: Callable[[], float] = time.monotonic
 
     def waits(self, reached: Callable[[], bool] = lambda: True) -> Iterator[float]:
-        """The waits between tries, in seconds. The caller takes one wait after each failure. `retry_for` counts from
-        the time when the first wait is taken.
+        """Yields the waits between tries, in seconds. The caller uses one wait after each failure. `retry_for` counts
+        from the time when the first wait is taken.
 
         Args:
             reached: whether a gateway has ever answered. If none has, the address or an option is probably wrong, so
@@ -88,7 +88,7 @@ class Backoff:
 
 
 class RetryingCaller:
-    """Carries out calls on pooled connections.
+    """Carries out calls on pooled connections, and retries them.
 
     Args:
         failures: the exceptions that a connection passes on from the gateway.
@@ -110,11 +110,13 @@ class RetryingCaller:
         self.repeated = repeated
 
     def on_retry(self, repeated: Callable[[], None]) -> RetryingCaller:
-        """The same caller, with a different function that is called when a request is retried."""
+        """Returns a caller with the same connections, and with another function that is called when a request is
+        retried.
+        """
         return RetryingCaller(self._pool, self._backoff, self._failures, self._prefix, repeated)
 
     def begin(self, exchange: Exchange) -> Lease[ThriftConnection] | None:
-        """Sends the first requests of an exchange on a connection that can be spared.
+        """Sends the first requests of an exchange, if a connection is free for it.
 
         Returns:
             The lease to pass to `run`, or None if there is no such connection, or nothing could be sent on it.
@@ -152,17 +154,17 @@ class RetryingCaller:
         because of a passing condition in HBase, is repeated unless its idempotence is `ANEW`.
 
         Args:
-            idempotence: what a repetition does.
-            call: makes requests on the given connection; replies that it leaves outstanding are skipped. When it is
-                called again, it may continue after the requests that were acknowledged.
+            idempotence: the effect of a repetition.
+            call: makes requests on the given connection; replies that it does not read are skipped. When it is called
+                again, it may continue after the requests that were acknowledged.
             begun: the lease of the connection on which `call` was begun; it is tried first.
-            **details: what the call is about, for errors (`table`, `key`, ...).
+            **details: details of the call for errors (`table`, `key`, ...).
 
         Raises:
-            StoreUnavailable: the call was certainly not carried out, or is a read. A write that may be repeated is not
-                sent again if its gate no longer allows it.
-            StoreClosed: likewise.
-            CertificateRefused: likewise, and trying again would not help.
+            StoreUnavailable: the call was certainly not carried out, or it is a read. A write that may be repeated is
+                not sent again if its gate no longer allows it.
+            StoreClosed: as for `StoreUnavailable`.
+            CertificateRefused: as for `StoreUnavailable`, and trying again would not help.
             UnknownOutcome: the call may have been carried out.
             StoreError: HBase refused the call.
         """
@@ -173,8 +175,8 @@ class RetryingCaller:
         lease = self._pool.lease() if begun is None else begun
         try:
             while True:
-                # An error refers to this frame. If the frame kept the error, only the garbage collector could free what
-                # was read.
+                # An error refers to this frame. If the frame kept the error, only the garbage collector could free the
+                # data that was read.
                 cause: Exception | None = None
                 try:
                     connection = lease.connection()
@@ -208,7 +210,7 @@ class RetryingCaller:
                     reason,
                     where.get("gateway") or where.get("tried") or "",
                 )
-                lease.release()  # the other threads can then try too, even if there are few connections
+                lease.release()  # now other threads can try too, even if there are few connections
                 self._backoff.sleep(wait)
                 self.repeated()
                 if idempotence is not Idempotence.NONE and not may_pass():
@@ -238,5 +240,5 @@ def _given_up(doubtful: bool, cause: Exception | None, details: dict[str, object
 
 
 def whereabouts(error: HbmodelError) -> dict[str, object]:
-    """The details of a connection's error that name gateways, for the error that is finally raised."""
+    """Returns the details of a connection's error that contain gateways, for the error that is finally raised."""
     return {"gateway": error.gateway, "tried": error.tried}

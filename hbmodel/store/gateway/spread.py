@@ -13,7 +13,7 @@ from hbmodel.store.gateway.scanning.scan_calls import Request
 from hbmodel.store.gateway.wire.connection import ThriftConnection
 
 SPREAD_FROM = 16
-"""The minimum number of writes for which one more connection is used."""
+"""The number of writes for which it is useful to use one more connection."""
 
 AHEAD = 500
 """The maximum number of writes that are sent on one connection before the first reply is read. The replies to so many
@@ -22,8 +22,8 @@ writes fit into any socket's buffers.
 
 
 def spread(caller: RetryingCaller, connections: int, requests: Sequence[Request], table: str) -> list[Any]:
-    """Carries out writes that must not be repeated, because each repetition takes effect again. Returns the replies in
-    the order of the requests.
+    """Carries out writes that must not be repeated, because a repetition would take effect again. Returns the replies
+    in the order of the requests.
 
     A gateway carries out the requests of one connection sequentially. The replies are short, so many requests are sent
     ahead.

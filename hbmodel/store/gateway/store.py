@@ -1,4 +1,4 @@
-"""The common base of the stores on HBase's two Thrift gateways, with the checks and the order of calls."""
+"""The base class of the stores on HBase's two Thrift gateways, which checks arguments and orders the calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from hbmodel.store.port import BegunPut, Capabilities, carry_out
 from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete, Family, Get, Put, Region, Row, Scan
 
 ADMINISTRATION_TIMEOUT = 120.0
-"""Seconds to wait, at least, for a table to be created or dropped."""
+"""The minimum timeout, in seconds, for the creation or the drop of a table."""
 
 _WITHOUT_VALUE = (
     "HBase answered without the counter's new value. This happens if the gateway repeats an increment that was "
@@ -46,12 +46,12 @@ _WITHOUT_VALUE = (
 
 
 class GatewayStore(GatewayClient):
-    """Tables behind a Thrift gateway; its arguments are those of `GatewayClient`."""
+    """A store on a Thrift gateway. The arguments are those of `GatewayClient`."""
 
     @property
     @abstractmethod
     def capabilities(self) -> Capabilities:
-        """What this gateway can do."""
+        """The capabilities of the gateway."""
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -73,15 +73,15 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
-        """The call that reads rows."""
+        """Returns the call that reads rows."""
 
     @abstractmethod
     def _question_overhead(self, columns: Sequence[bytes]) -> int:
-        """How many bytes each row takes in a call of `_get_request`, without its key."""
+        """Returns how many bytes each row adds to a call of `_get_request`, without its key."""
 
     @abstractmethod
     def _found(self, rows: Sequence[bytes], replies: Iterable[Any]) -> list[Row | None]:
-        """The answer of `get`, made from the replies to its calls."""
+        """Returns the result of `get`, made from the replies to its calls."""
 
     def get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
         """Reads different columns of each row; see `Store.get_each`."""
@@ -91,7 +91,7 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _get_each(self, table: str, gets: Sequence[Get]) -> Sequence[Row | None]:
-        """Carries out reads that were checked."""
+        """Carries out reads that have been checked."""
 
     def versions(self, table: str, row: bytes, columns: Sequence[bytes], limit: int) -> Sequence[Sequence[Cell]]:
         """Reads more than the newest version of some cells; see `VersionsStore`."""
@@ -100,19 +100,20 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _versions(self, table: str, row: bytes, columns: Sequence[bytes], limit: int) -> Sequence[Sequence[Cell]]:
-        """Carries out a read that was checked."""
+        """Carries out a read that has been checked."""
 
     def scan(self, table: str, scans: Sequence[Scan]) -> list[Iterator[Sequence[Row]]]:
-        """Starts scans; see `Store.scan`. They are spread over the free connections; first requests are sent at once.
+        """Starts scans; see `Store.scan`. They are spread over the free connections. The first requests are sent at
+        once.
 
-        A scan whose connection breaks, or whose scanner the gateway forgets, continues after the last row received. The
-        iterators have a `close()`.
+        If a connection breaks, or the gateway drops a scanner, the scan continues after the last row that was received.
+        The iterators have a `close()`.
         """
         check_scans(table, scans)
         return self._scan(self._name(table), scans, table)
 
     def _scan(self, name: bytes, scans: Sequence[Scan], called: str) -> list[Iterator[Sequence[Row]]]:
-        """Starts scans that were checked; see `ScanStarter.start`."""
+        """Starts scans that have been checked; see `ScanStarter.start`."""
         starter = ScanStarter(
             self.SCAN_CALLS, self.SERVICE, self._pool, self._caller, self._backoff, self._wire, self._sizes
         )
@@ -129,8 +130,8 @@ class GatewayStore(GatewayClient):
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
         """Begins a put; see `PipelinedStore.begin_put`.
 
-        The put is sent at once if the pool has a connection to spare and all timestamps are given. Such a put may be
-        sent again.
+        The put is sent at once if the pool has a connection to spare and all timestamps are given. A put with given
+        timestamps may safely be sent again.
         """
         size, timed = check_puts(table, puts), _timed(puts)
         if not puts:
@@ -141,13 +142,13 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
-        """The calls that write rows; `size` is the sum of their `put_size`."""
+        """Yields the calls that write rows. `size` is the sum of the `put_size` of the puts."""
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
-        """Deletes; see `Store.delete`.
+        """Deletes rows or cells; see `Store.delete`.
 
-        After a delete at the server's time this method waits for the next tick of the clock, so that a put that follows
-        is not hidden.
+        After a delete at the server's time, this method waits for the next tick of the clock, so that the delete does
+        not hide a put that follows it.
         """
         for delete in deletes:
             check_delete(table, delete)
@@ -160,7 +161,7 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
-        """Carries out deletes that were checked."""
+        """Carries out deletes that have been checked."""
 
     @abstractmethod
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
@@ -177,8 +178,8 @@ class GatewayStore(GatewayClient):
     ) -> tuple[bool, Sequence[Row | None] | None]:
         """Changes a row on a condition, and reads it in the same round trip; see `ChangeAndGetStore`.
 
-        A gateway carries out the requests of one connection sequentially, so the read is after the change. Over HTTP,
-        and after deletes at the server's time, which need a tick of the clock, the change is made alone.
+        A gateway carries out the requests of one connection sequentially, so the read is after the change. The read is
+        left out over HTTP, and after deletes at the server's time, which need a tick of the clock.
         """
         mutations = (change.put,) if isinstance(change, ConditionalPut) else change.mutations
         if self._wire.transport == "http" or deletes_now(mutations):
@@ -210,7 +211,9 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _check_and_mutate_request(self, table: str, change: ConditionalChange) -> Request:
-        """The call of a conditional change, which is checked here; raises `CapabilityError` if there is none."""
+        """Returns the call for a conditional change, after checking the change. Raises `CapabilityError` if the gateway
+        has no such call.
+        """
 
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> list[bool]:
         """Puts one cell in each of many rows if another cell of the row, or the same cell, has the expected value; see
@@ -224,8 +227,8 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _check_and_put_request(self, name: bytes, column: bytes, expected: bytes, put: Put) -> Request:
-        """The call that puts one cell if `column` holds exactly `expected`. If `expected` is empty, the cell must be
-        absent or empty.
+        """Returns the call that puts one cell if `column` holds exactly `expected`. If `expected` is empty, the cell
+        must be absent or empty.
         """
 
     @abstractmethod
@@ -251,11 +254,13 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _increment_request(self, name: bytes, row: bytes, column: bytes, amount: int) -> Request:
-        """The call that adds to a counter."""
+        """Returns the call that adds to a counter."""
 
     @abstractmethod
     def _counted(self, reply: Any) -> int | None:
-        """The counter's new value in the reply to the call; None if the reply has no value, or an older one."""
+        """Returns the counter's new value from the reply to the call, or None if the reply has no value or an older
+        value.
+        """
 
     def _write(self, table: str, requests: Iterator[Request], timed: bool) -> None:
         self._carry_out(table, Exchange(requests), timed)
@@ -264,8 +269,8 @@ class GatewayStore(GatewayClient):
         self, table: str, exchange: Exchange, timed: bool, begun: Lease[ThriftConnection] | None = None
     ) -> None:
         def write(connection: ThriftConnection) -> None:
-            # A write to a missing or disabled table fails with a message that does not mention this, and a batch fails
-            # only after many seconds.
+            # A write to a missing or disabled table fails with a message that does not give this reason, and a batch
+            # fails only after many seconds.
             if exchange.repeats:
                 self._check_table(connection, table)
             try:
@@ -287,26 +292,28 @@ class GatewayStore(GatewayClient):
     # --- tables -------------------------------------------------------------------------------------------------------
 
     def tables(self) -> list[str]:
-        """Names of all tables, sorted; if the store has a prefix, only of tables with that prefix, named without it."""
+        """Returns the names of all tables, sorted. If the store has a prefix, only tables with the prefix are included,
+        without it.
+        """
         return sorted(own for name in self._table_names() if (own := name_in_port(self._prefix, name)) is not None)
 
     @abstractmethod
     def _table_names(self) -> Iterable[str]:
-        """The names of all tables, with their namespaces; the default namespace is left out."""
+        """Yields the names of all tables, with their namespaces, except the default namespace."""
 
     def families(self, table: str) -> list[Family]:
-        """The column families of a table, sorted by name, with the options that the gateway reports."""
+        """Returns the column families of a table, sorted by name, with the options that the gateway reports."""
         return sorted(self._found_families(table), key=lambda family: family.name)
 
     @abstractmethod
     def _found_families(self, table: str) -> Iterable[Family]:
-        """The column families of a table."""
+        """Yields the column families of a table."""
 
     def create_table(self, table: str, families: Sequence[Family], split_keys: Sequence[bytes] = ()) -> None:
         """Creates a table; see `Store.create_table`. The order of the split keys does not matter.
 
         Raises:
-            CapabilityError: the gateway cannot create such a table; `shell` is the command that does it in `hbase
+            CapabilityError: the gateway cannot create such a table; `shell` is the command that creates it in `hbase
                 shell`.
         """
         name = name_in_store(self._prefix, table)
@@ -317,7 +324,7 @@ class GatewayStore(GatewayClient):
     def _create_table_request(
         self, name: str, table: str, families: Sequence[Family], split_keys: Sequence[bytes]
     ) -> Request:
-        """The call that creates a table."""
+        """Returns the call that creates a table."""
 
     def add_family(self, table: str, family: Family) -> None:
         """Adds a column family; see `Store.add_family`.
@@ -329,7 +336,7 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _add_family_request(self, table: str, family: Family) -> Request:
-        """The call that adds a column family."""
+        """Returns the call that adds a column family."""
 
     def modify_family(self, table: str, family: Family) -> None:
         """Changes options of a column family; see `Store.modify_family`, and `add_family`.
@@ -341,15 +348,15 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _modify_family_request(self, table: str, family: Family) -> Request:
-        """The call that changes a column family."""
+        """Returns the call that changes a column family."""
 
     def namespaces(self) -> list[str]:
-        """Names of all namespaces, sorted."""
+        """Returns the names of all namespaces, sorted."""
         return sorted(set(self._namespace_names()) - {OWN_NAMESPACE})
 
     @abstractmethod
     def _namespace_names(self) -> Iterable[str]:
-        """The names of all namespaces, with or without HBase's own."""
+        """Yields the names of all namespaces, with or without HBase's own."""
 
     def create_namespace(self, namespace: str) -> None:
         """Creates a namespace; see `Store.create_namespace`, and `add_family`."""
@@ -358,7 +365,7 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _create_namespace_request(self, namespace: str) -> Request:
-        """The call that creates a namespace."""
+        """Returns the call that creates a namespace."""
 
     def delete_namespace(self, namespace: str) -> None:
         """Deletes a namespace without tables; see `Store.delete_namespace`."""
@@ -367,10 +374,10 @@ class GatewayStore(GatewayClient):
 
     @abstractmethod
     def _delete_namespace_request(self, namespace: str) -> Request:
-        """The call that deletes a namespace."""
+        """Returns the call that deletes a namespace."""
 
     def delete_table(self, table: str) -> None:
-        """Disables and drops a table; a table that is already disabled is only dropped."""
+        """Disables and drops a table. A table that is already disabled is only dropped."""
         designation = self._designation(self._name(table))
         try:
             self._administrate(("disableTable", {"tableName": designation}), table=table)
@@ -380,16 +387,16 @@ class GatewayStore(GatewayClient):
         self._administrate(("deleteTable", {"tableName": designation}), table=table)
 
     def regions(self, table: str) -> list[Region]:
-        """The regions of a table in key order."""
+        """Returns the regions of a table in key order."""
         return sorted(self._found_regions(table), key=lambda region: region.range.start)
 
     @abstractmethod
     def _found_regions(self, table: str) -> Iterable[Region]:
-        """The regions of a table."""
+        """Yields the regions of a table."""
 
     @abstractmethod
     def _designation(self, name: bytes) -> Any:
-        """The argument that names a table in calls about tables."""
+        """Returns the argument that names a table in calls about tables."""
 
     def _administrate(self, request: Request, **details: object) -> None:
         api, arguments = request
@@ -406,7 +413,7 @@ class GatewayStore(GatewayClient):
 
 @frozen
 class _BegunPut:
-    """A `BegunPut`, made of the function that ends the put and the connection on which it was begun, if any."""
+    """A `BegunPut` with the function that ends the put, and with the connection on which the put was begun, if any."""
 
     end: Callable[[], None]
     lease: Lease[ThriftConnection] | None
@@ -419,5 +426,5 @@ class _BegunPut:
 
 
 def _timed(mutations: Iterable[Put | Delete]) -> bool:
-    """Whether applying the mutations again leaves the same cells."""
+    """Returns whether applying the mutations again leaves the same cells."""
     return None not in [mutation.timestamp for mutation in mutations]

@@ -1,4 +1,4 @@
-"""Column families as the first Thrift gateway describes them."""
+"""Converts between column families and the descriptors of the first Thrift gateway."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hbmodel.store.values import FOREVER, Family
 
 
 def family_of(descriptor: Any) -> Family:
-    """A column family from the gateway's descriptor, which has no block size and no configuration."""
+    """Returns a column family from the gateway's descriptor, which has no block size and no configuration."""
     return Family(
         name=descriptor.name.removesuffix(b":"),
         max_versions=descriptor.maxVersions,
@@ -21,10 +21,10 @@ def family_of(descriptor: Any) -> Family:
 
 
 def descriptor_of(family: Family) -> Any:
-    """The gateway's descriptor of a column family.
+    """Returns the gateway's descriptor of a column family.
 
-    The gateway takes every setting from the descriptor, whose defaults in Thrift differ from HBase's: no block cache,
-    no bloom filter, three versions. Options that are None in `family` get HBase's defaults.
+    The gateway uses every setting in the descriptor. The defaults of the descriptor in Thrift differ from HBase's: no
+    block cache, no bloom filter, three versions. Options that are None in `family` get HBase's defaults.
     """
     return ColumnDescriptor(
         name=family.name,

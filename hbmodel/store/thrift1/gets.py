@@ -1,4 +1,4 @@
-"""Reads different columns of each row through the first Thrift gateway, whose calls take only one list of columns for
+"""Reads different columns of each row through the first Thrift gateway, whose calls have only one list of columns for
 all rows.
 """
 
@@ -15,7 +15,7 @@ from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.thrift1.service import ResultRow, in_order
 from hbmodel.store.values import Get, Row
 
-# Bytes that Thrift's binary protocol adds to each row key or column in a list.
+# The number of bytes that Thrift's binary protocol adds to each row key or column in a list.
 _OVERHEAD = 4
 
 
@@ -26,7 +26,7 @@ class Question:
     Attributes:
         rows: the row keys, each once.
         columns: the columns, without repetitions; if there are none, all columns are read.
-        size: bytes of rows and columns, roughly.
+        size: the approximate number of bytes of rows and columns.
         before: as in `Get`.
     """
 
@@ -37,7 +37,7 @@ class Question:
     found: dict[bytes, Any] = field(factory=dict)
 
     def request(self, table: bytes) -> Request:
-        """The name of the call and its arguments."""
+        """Returns the name of the call and its arguments."""
         arguments: dict[str, Any] = {
             "tableName": table,
             "rows": self.rows,
@@ -46,12 +46,12 @@ class Question:
         }
         if self.before is None:
             return "getRowsWithColumns", arguments
-        return "getRowsWithColumnsTs", {**arguments, "timestamp": self.before}  # exclusive
+        return "getRowsWithColumnsTs", {**arguments, "timestamp": self.before}  # the timestamp is exclusive
 
 
 class Questions:
-    """The calls that answer some gets. There is one call for each row, or one for several rows if the same columns of
-    them are read.
+    """The calls that answer some gets. There is one call for each row, or for several rows of which the same columns
+    are read.
 
     A `Get` is never split over calls. Several gets of one row share a call, as long as it does not become too large.
 
@@ -73,7 +73,7 @@ class Questions:
     def _place(self, growing: dict[tuple[bytes, int | None], Question], get: Get, wanted: Sequence[bytes]) -> Question:
         added = sum(map(len, wanted)) + _OVERHEAD * len(wanted)
         question = growing.get(key := (get.row, get.before))
-        # Without columns everything is read, so the answer is large although the request is small.
+        # Without columns, everything is read, so the answer is large although the request is small.
         if question is None or not wanted or not question.columns or question.size + added > self._sizes.read_bytes:
             question = growing[key] = Question([get.row], {}, len(get.row) + _OVERHEAD, get.before)
             self._asked.append(question)
@@ -103,11 +103,11 @@ class Questions:
         self._asked = remaining
 
     def requests(self, table: bytes) -> Iterator[Request]:
-        """The calls, in order."""
+        """Yields the calls, in order."""
         return (question.request(table) for question in self._asked)
 
     def answers(self, replies: Iterable[Any]) -> list[Row | None]:
-        """The result of each `Get`, from the replies to these calls."""
+        """Returns the result of each `Get`, from the replies to these calls."""
         for question, reply in zip(self._asked, replies, strict=True):
             question.found.update((row.row, row) for row in in_order(reply))
         return [

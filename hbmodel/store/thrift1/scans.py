@@ -18,15 +18,15 @@ class Thrift1ScanCalls:
     forgotten: tuple[type[Exception], ...] = (IllegalArgument, TApplicationException)
 
     def whole(self, reading: Reading) -> Request | None:
-        """None, because there is no such call."""
+        """Returns None, because there is no such call."""
         return None
 
     def open(self, reading: Reading) -> Request:
-        """Opens a scanner.
+        """Returns the call that opens a scanner.
 
-        The call has no parameter for a limit, and the gateway reads more rows than it is asked for. So a page filter
-        ends the scan in each region. If the scan has a filter already, no page filter is added, because it would also
-        count rows that the scan's filter drops.
+        The call has no parameter for a limit, and the gateway reads more rows than are requested. So a page filter ends
+        the scan in each region. If the scan already has a filter, no page filter is added, because it would also count
+        rows that the scan's filter drops.
         """
         chosen = reading.filter
         if chosen is None and reading.most is not None:
@@ -39,18 +39,18 @@ class Thrift1ScanCalls:
             filterString=chosen,
             reversed=True if reading.reversed else None,
             batchSize=reading.cells,
-            timestamp=reading.before,  # exclusive
+            timestamp=reading.before,  # the timestamp is exclusive
         )
         return "scannerOpenWithScan", {"tableName": reading.table, "scan": scan, "attributes": {}}
 
     def rows(self, scanner: int, count: int) -> Request:
-        """Reads the next rows of a scanner."""
+        """Returns the call that reads the next rows of a scanner."""
         return "scannerGetList", {"id": scanner, "nbRows": count}
 
     def received(self, rows: Sequence[Any]) -> Sequence[Any]:
-        """The rows with their cells in order."""
+        """Returns the rows with their cells in order."""
         return in_order(rows)
 
     def close(self, scanner: int) -> Request:
-        """Closes a scanner."""
+        """Returns the call that closes a scanner."""
         return "scannerClose", {"id": scanner}

@@ -1,4 +1,4 @@
-"""HBase's first Thrift service, from the definition that happybase ships, with rows that are decoded as cheaply as
+"""HBase's first Thrift service, from the definition that happybase ships, with rows that are decoded as fast as
 possible.
 """
 
@@ -27,13 +27,13 @@ FAILURES: tuple[type[Exception], ...] = (
     _generated.AlreadyExists,
     TApplicationException,
 )
-"""The exceptions that the gateway may return: those that the service declares, and Thrift's exception for "internal
-error".
+"""The exceptions that the gateway may return: the exceptions that the service declares, and Thrift's exception for
+"internal error".
 """
 
 
 class ResultCell(Struct, gc=False):
-    """A cell as decoded. The docstring of `ResultCell` in the second service tells why this class exists."""
+    """A decoded cell. See the docstring of `ResultCell` in the second service for the reason for this class."""
 
     thrift_spec: ClassVar[dict[int, Any]] = _generated.TCell.thrift_spec
 
@@ -42,7 +42,7 @@ class ResultCell(Struct, gc=False):
 
 
 class ResultRow(Struct, gc=False):
-    """A row as decoded. The garbage collector does not track it, because it is never part of a reference cycle."""
+    """A decoded row. The garbage collector does not track it, because it is never part of a reference cycle."""
 
     thrift_spec: ClassVar[dict[int, Any]] = {
         1: _generated.TRowResult.thrift_spec[1],
@@ -54,10 +54,10 @@ class ResultRow(Struct, gc=False):
 
 
 def in_order(rows: Sequence[Any]) -> Sequence[Any]:
-    """The same rows, with the cells of each row sorted by column, compared as unsigned bytes.
+    """Returns the same rows, with the cells of each row sorted by column, compared as unsigned bytes.
 
     The gateway sorts cells by Java's signed bytes, so that bytes from 80 to FF come first. For columns without such
-    bytes both orders are the same.
+    bytes, both orders are the same.
     """
     for row in rows:
         columns = row.columns
@@ -67,8 +67,8 @@ def in_order(rows: Sequence[Any]) -> Sequence[Any]:
 
 
 class PutCell(Struct, gc=False):
-    """A `Mutation` that puts a cell, to be sent. It has no `__init__` in Python and is not tracked by the garbage
-    collector.
+    """A `Mutation` to be sent, which puts a cell. It has no `__init__` in Python, and the garbage collector does not
+    track it.
     """
 
     thrift_spec: ClassVar[dict[int, Any]] = {number: _generated.Mutation.thrift_spec[number] for number in (2, 3)}
@@ -90,7 +90,7 @@ class PutRow(Struct, gc=False):
 
 
 def _with_our_rows(reply: Any) -> Any:
-    """A class for replies that are lists of rows, which are decoded into our row class. happybase's class is not
+    """Returns a class for replies that are lists of rows, which are decoded into `ResultRow`. happybase's class is not
     changed.
     """
     return type(

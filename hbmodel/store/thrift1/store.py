@@ -27,19 +27,19 @@ from hbmodel.store.thrift1.writes import delete_calls, put_calls
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
 FAMILIES_KEPT = 60.0
-"""Seconds for which the families of a table are remembered. They are needed to delete whole rows, because such a delete
-names all families.
+"""The number of seconds for which the families of a table are remembered. They are needed to delete whole rows, because
+such a delete must list all families.
 """
 
-# How many reads by prefix have an open scanner in the gateway at the same time.
+# The maximum number of reads by prefix that have an open scanner in the gateway at the same time.
 _SCANS_AT_ONCE = 100
 
-# What Thrift's binary protocol adds to a row key in a list.
+# The number of bytes that Thrift's binary protocol adds to a row key in a list.
 _KEY_OVERHEAD = 4
 
 
 class Thrift1Store(GatewayStore):
-    """Tables behind a Thrift1 gateway (`hbase thrift start`). The arguments are those of `GatewayStore`.
+    """A store on a Thrift1 gateway (`hbase thrift start`). The arguments are those of `GatewayStore`.
 
     Calls that the gateway does not support raise CapabilityError: conditional changes of a row, atomic changes with
     both puts and deletes, split keys, and family settings that its column descriptor lacks. A Thrift2 gateway
@@ -100,7 +100,7 @@ class Thrift1Store(GatewayStore):
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def _put_requests(self, name: bytes, puts: Sequence[Put], size: int) -> Iterator[Request]:
-        # A call has one timestamp and one TTL, so there is one call for each pair of them.
+        # A call has one timestamp and one TTL, so there is a separate call for each pair of timestamp and TTL.
         return (call.request(name) for call in put_calls(puts, size, self._sizes))
 
     def _delete(self, table: str, deletes: Sequence[Delete], timed: bool) -> None:
@@ -204,12 +204,12 @@ class Thrift1Store(GatewayStore):
         )
 
     def _namespace_names(self) -> Iterable[str]:
-        """The names of all namespaces.
+        """Yields the names of all namespaces.
 
         The gateway has no call that lists namespaces, so they are read from HBase's system table `hbase:namespace`.
 
         Raises:
-            CapabilityError: that table cannot be read, or does not exist, as in HBase 3.
+            CapabilityError: the system table cannot be read, or does not exist, as in HBase 3.
         """
         [batches] = self._scan(_NAMESPACES, [Scan(columns=[b"info"])], _NAMESPACES.decode())
         try:
@@ -241,7 +241,7 @@ class Thrift1Store(GatewayStore):
 
     def _found_regions(self, table: str) -> Iterable[Region]:
         regions = self._call(Idempotence.NONE, ("getTableRegions", {"tableName": self._name(table)}), table=table)
-        if not regions:  # the gateway's answer for a table that does not exist
+        if not regions:  # the gateway answers this for a table that does not exist
             raise TableNotFound(NO_TABLE, table=table)
         return [Region(KeyRange(region.startKey, region.endKey or None), region.name) for region in regions]
 

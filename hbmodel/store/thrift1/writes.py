@@ -1,4 +1,4 @@
-"""Makes calls of the first Thrift gateway from puts and deletes; each call has one timestamp and one TTL."""
+"""Makes calls of the first Thrift gateway from puts and deletes, each with one timestamp and one TTL."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class WriteCall:
     size: int = 0
 
     def request(self, table: bytes) -> tuple[str, dict[str, Any]]:
-        """The name of the call and its arguments. A single row is sent by a special call, which takes a quarter less
-        time.
+        """Returns the name of the call and its arguments. A single row is sent by a special call, which is faster by a
+        quarter.
         """
         arguments: dict[str, Any] = {"tableName": table, "attributes": ttl_attributes(self.ttl)}
         if len(self.rows) == 1:
@@ -41,7 +41,7 @@ class WriteCall:
 
 
 def put_calls(puts: Sequence[Put], size: int | None = None, sizes: CallSizes = CALL_SIZES) -> Iterator[WriteCall]:
-    """Groups puts into calls; if several puts give a cell the same timestamp, the last one in `puts` wins.
+    """Groups puts into calls. If several puts give a cell the same timestamp, the last one in `puts` wins.
 
     Args:
         size: the sum of their `put_size`, or None if it is not known.
@@ -63,8 +63,8 @@ def delete_calls(
     """Groups deletes into calls, by timestamp.
 
     Args:
-        families: all families of the table. A whole row is deleted by naming all of them, because the gateway has no
-            batch call that deletes whole rows.
+        families: all families of the table. A delete of a whole row lists all of them, because the gateway has no batch
+            call that deletes whole rows.
     """
     return _grouped((_delete_row(delete, families) for delete in deletes), sizes)
 
@@ -74,7 +74,7 @@ def _put_row(put: Put) -> Any:
 
 
 def _delete_row(delete: Delete, families: Sequence[bytes]) -> tuple[Any, int, int | None, int | None]:
-    # A name without a colon is a family, of which all cells are deleted.
+    # A name without a colon stands for a family, all cells of which are deleted.
     columns = [*delete.families, *delete.columns] or list(families)
     row = BatchMutation(row=delete.row, mutations=[Mutation(column=column, isDelete=True) for column in columns])
     return row, delete_size(delete.row, columns), delete.timestamp, None

@@ -1,4 +1,4 @@
-"""Tables and column families as the second Thrift gateway describes them."""
+"""Converts between tables and column families and the descriptors of the second Thrift gateway."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _DEFAULT_NAMESPACE = b"default"
 
 
 def family_of(descriptor: Any) -> Family:
-    """A column family from the gateway's descriptor.
+    """Returns a column family from the gateway's descriptor.
 
-    The descriptor's attributes are those that HBase itself stores (`ColumnFamilyDescriptorBuilder`), as text by name.
+    The descriptor's attributes are the attributes that HBase itself stores (`ColumnFamilyDescriptorBuilder`), as text
+    by name.
     """
     settings: Mapping[bytes, bytes] = descriptor.attributes or {}
     ttl = int(settings.get(b"TTL", FOREVER))
@@ -31,14 +32,14 @@ def family_of(descriptor: Any) -> Family:
 
 
 def descriptor_of(family: Family) -> Any:
-    """The gateway's descriptor of a column family. Options that are None in `family` get HBase's defaults."""
+    """Returns the gateway's descriptor of a column family. Options that are None in `family` get HBase's defaults."""
     return TColumnFamilyDescriptor(
         name=family.name, attributes=_attributes(family), configuration=dict(family.configuration) or None
     )
 
 
 def changed(descriptor: Any, family: Family) -> Any:
-    """The descriptor of a live family with the options that `family` gives."""
+    """Returns the descriptor of a live family with the options that `family` specifies."""
     return TColumnFamilyDescriptor(
         name=family.name,
         attributes={**(descriptor.attributes or {}), **_attributes(family)},
@@ -52,7 +53,7 @@ def _configuration(descriptor: Any) -> dict[str, str]:
 
 
 def _attributes(family: Family) -> dict[bytes, bytes]:
-    """HBase's settings, as text by name, without those that are None in `family`."""
+    """Returns HBase's settings, as text by name, without the settings that are None in `family`."""
     settings = {
         b"VERSIONS": family.max_versions,
         b"TTL": family.ttl,
@@ -65,12 +66,12 @@ def _attributes(family: Family) -> dict[bytes, bytes]:
 
 
 def table_name(name: bytes) -> Any:
-    """The two parts of a table's name."""
+    """Returns the two parts of a table's name."""
     namespace, colon, qualifier = name.partition(b":")
     return TTableName(ns=namespace, qualifier=qualifier) if colon else TTableName(ns=_DEFAULT_NAMESPACE, qualifier=name)
 
 
 def name_of(table: Any) -> str:
-    """A table's name from its two parts; the default namespace is not written."""
+    """Returns a table's name from its two parts, without the default namespace."""
     qualifier: str = table.qualifier.decode()
     return qualifier if table.ns in {None, _DEFAULT_NAMESPACE} else f"{table.ns.decode()}:{qualifier}"

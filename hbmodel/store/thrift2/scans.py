@@ -1,5 +1,5 @@
-"""The calls by which the second Thrift gateway reads ranges of rows: a get for a part of one row, a single call for
-short ranges, and a scanner for long ranges.
+"""The calls by which the second Thrift gateway reads ranges of rows: gets, single calls for short ranges, and
+scanners.
 """
 
 from __future__ import annotations
@@ -15,20 +15,23 @@ from hbmodel.store.thrift2.service import FAILURES, GetRow, TIllegalArgument, TR
 from hbmodel.store.thrift2.writes import column_of
 
 SHORT = 100
-"""Scans of at most this many rows read single blocks through the cache (`PREAD`); longer scans are read as a stream."""
+"""Scans of at most this many rows read single blocks through the cache (`PREAD`); longer scans read as a stream."""
 
 
 class Thrift2ScanCalls:
-    """Uses one call for ranges that may be short, and a scanner for ranges that are known to be longer."""
+    """Uses a get for a part of one row, one call for ranges that may be short, and a scanner for ranges that are known
+    to be longer.
+    """
 
     failures = FAILURES
     forgotten: tuple[type[Exception], ...] = (TIllegalArgument, TApplicationException)
 
     def whole(self, reading: Reading) -> Request | None:
-        """Reads all rows asked for; the server closes its scanner itself when it reaches the limit.
+        """Returns the call that reads all requested rows. The server closes its scanner itself when it reaches the
+        limit.
 
-        The first cells of one row are read by a get. This takes half the time, because the gateway and the region
-        server need no scanner for it.
+        The first cells of one row are read by a get, which needs only half the time, because the gateway and the region
+        server open no scanner for it.
         """
         if reading.cells is not None and reading.rows == 1 and reading.stop == key_successor(reading.start):
             return "getMultiple", {"table": reading.table, "tgets": [_first_cells(reading, reading.cells)]}
@@ -39,19 +42,19 @@ class Thrift2ScanCalls:
         return "getScannerResults", {"table": reading.table, "tscan": scan, "numRows": reading.rows}
 
     def open(self, reading: Reading) -> Request:
-        """Opens a scanner."""
+        """Returns the call that opens a scanner."""
         return "openScanner", {"table": reading.table, "tscan": _scan(reading)}
 
     def rows(self, scanner: int, count: int) -> Request:
-        """Reads the next rows of a scanner."""
+        """Returns the call that reads the next rows of a scanner."""
         return "getScannerRows", {"scannerId": scanner, "numRows": count}
 
     def received(self, rows: Sequence[Any]) -> Sequence[Any]:
-        """The rows unchanged, in HBase's own order, without the empty result of a get."""
+        """Returns the rows unchanged, in HBase's order, without the empty result of a get."""
         return [] if rows and not rows[0].columnValues else rows
 
     def close(self, scanner: int) -> Request:
-        """Closes a scanner."""
+        """Returns the call that closes a scanner."""
         return "closeScanner", {"scannerId": scanner}
 
 

@@ -1,5 +1,5 @@
 """HBase's second Thrift service, from the definition next to this module, with rows that are decoded in place and as
-cheaply as possible.
+fast as possible.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ TIOError: type[Exception] = _definition.TIOError
 TIllegalArgument: type[Exception] = _definition.TIllegalArgument
 
 FAILURES: tuple[type[Exception], ...] = (TIOError, TIllegalArgument, TApplicationException)
-"""The exceptions that the gateway may return: those that the service declares, and Thrift's exception for "internal
-error".
+"""The exceptions that the gateway may return: the exceptions that the service declares, and Thrift's exception for
+"internal error".
 """
 
 
 class ResultCell(Struct, gc=False):
-    """A cell as decoded.
+    """A decoded cell.
 
-    thriftpy2 fills the attributes that `thrift_spec` names. Its own classes have an `__init__` in Python, and the
-    garbage collector goes through their objects again and again while more are decoded. Without these two costs,
-    reading takes a third less time.
+    thriftpy2 sets the attributes in `thrift_spec`. Its own classes have an `__init__` in Python, and the garbage
+    collector traverses their objects again and again while more are decoded. Without these two costs, reading takes a
+    third less time.
     """
 
     thrift_spec: ClassVar[dict[int, Any]] = _definition.TColumnValue.thrift_spec
@@ -61,7 +61,7 @@ class ResultCell(Struct, gc=False):
 
 
 class ResultRow(Struct, gc=False):
-    """A row as decoded; an absent row has neither key nor cells. The garbage collector does not track it, because it is
+    """A decoded row. An absent row has neither key nor cells. The garbage collector does not track it, because it is
     never part of a reference cycle.
     """
 
@@ -90,7 +90,7 @@ class ResultRow(Struct, gc=False):
 
 
 class GetColumn(Struct, gc=False):
-    """A `TColumn` to be read, or a family."""
+    """A `TColumn`, which is a column or a family to be read."""
 
     thrift_spec: ClassVar[dict[int, Any]] = {number: _definition.TColumn.thrift_spec[number] for number in (1, 2)}
 
@@ -111,12 +111,12 @@ class GetRow(Struct, gc=False):
 
 
 def time_range(before: int | None) -> Any:
-    """The range of the times below `before`; None for all times."""
+    """Returns the range of the times below `before`, or None for all times."""
     return None if before is None else TTimeRange(minStamp=0, maxStamp=before)
 
 
 class PutCell(Struct, gc=False):
-    """A `TColumnValue` to be sent. It has no `__init__` in Python and is not tracked by the garbage collector."""
+    """A `TColumnValue` to be sent. It has no `__init__` in Python, and the garbage collector does not track it."""
 
     thrift_spec: ClassVar[dict[int, Any]] = {
         number: _definition.TColumnValue.thrift_spec[number] for number in (1, 2, 3)

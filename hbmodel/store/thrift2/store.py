@@ -1,6 +1,4 @@
-"""The `Store` on HBase's second Thrift gateway (`hbase+thrift2://`), with pooled thriftpy2 connections and a service
-definition that is part of this package.
-"""
+"""The `Store` on HBase's second Thrift gateway (`hbase+thrift2://`), with pooled thriftpy2 connections."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ from hbmodel.store.thrift2.service import (
 from hbmodel.store.thrift2.writes import column_of, delete_requests, put_requests, row_mutations
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
 
-# Bytes that Thrift's binary protocol adds to the row key of a get, and to each column of the get.
+# The number of bytes that Thrift's binary protocol adds to the row key of a get, and to each column of the get.
 _GET_OVERHEAD = 16
 _COLUMN_OVERHEAD = 16
 
@@ -54,14 +52,14 @@ _META = b"hbase:meta"
 STALE = 3 * 24 * 3600 * 1000
 """If the reply to an increment contains a cell that is at least this many ms old, the cell holds an older value of the
 counter, because an increment gets the server's time. Such replies occur if the gateway repeats an increment that was
-carried out before a region server failed. HBase then reads the row as it was before all writes. It finds either no
-cell, or a cell from a file that is at least five days old, whose cells have lost their place in the order of writes
+carried out before a region server failed. HBase then reads the row in its state before all writes. It finds either no
+cell, or a cell from a file that is at least five days old, for whose cells the order of writes is no longer stored
 (HBase 2.6.1).
 """
 
 
 class Thrift2Store(GatewayStore):
-    """Tables behind a Thrift2 gateway (`hbase thrift2 start`). The arguments are those of `GatewayStore`.
+    """A store on a Thrift2 gateway (`hbase thrift2 start`). The arguments are those of `GatewayStore`.
 
     It supports everything in the `Store` port. Rows are returned as the objects that Thrift's decoder makes
     (`ResultRow`, `ResultCell`), without a conversion.
@@ -120,8 +118,8 @@ class Thrift2Store(GatewayStore):
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
         """Applies puts and deletes of one row atomically; see `Store.mutate_row`.
 
-        The call is repeated only if all timestamps are given. After a delete at the server's time this method waits for
-        the next tick of the clock, as `delete` does.
+        The call is repeated only if all timestamps are given. After a delete at the server's time, this method waits
+        for the next tick of the clock, as `delete` does.
         """
         if not mutations:
             return
@@ -198,10 +196,10 @@ class Thrift2Store(GatewayStore):
         return "addColumnFamily", {"tableName": table_name(self._name(table)), "column": descriptor_of(family)}
 
     def _modify_family_request(self, table: str, family: Family) -> Request:
-        """The call that changes a column family.
+        """Returns the call that changes a column family.
 
         The gateway would reset every option that is missing from the call to HBase's default. So the live descriptor is
-        read, and sent back with the changes. Another program's change in between is lost.
+        read, and sent back with the changes. If another program changes the family in between, its change is lost.
         """
         live = next((descriptor for descriptor in self._descriptors(table) if descriptor.name == family.name), None)
         if live is None:
@@ -220,15 +218,15 @@ class Thrift2Store(GatewayStore):
         return "deleteNamespace", {"name": namespace}
 
     def _found_regions(self, table: str) -> Iterable[Region]:
-        """The regions of a table, with their names.
+        """Yields the regions of a table, with their names.
 
-        The gateway reports where regions begin and end, but not their names, so these are read from HBase's catalogue.
-        If the program may not read the catalogue, or the catalogue currently differs from the gateway's answer, a
-        region gets the part of its name that is known: `table,start row`.
+        The gateway reports where regions begin and end, but not their names, so the names are read from HBase's
+        catalogue. If the program may not read the catalogue, or the catalogue currently differs from the gateway's
+        answer, a region gets only the known part of its name: `table,start row`.
         """
         name = self._name(table)
         locations = self._call(Idempotence.NONE, ("getAllRegionLocations", {"table": name}), table=table)
-        if not locations:  # the gateway's answer for a table that does not exist
+        if not locations:  # the gateway answers this for a table that does not exist
             raise TableNotFound(NO_TABLE, table=table)
         names = self._region_names(table)
         for location in locations:
@@ -237,7 +235,7 @@ class Thrift2Store(GatewayStore):
                 yield Region(KeyRange(start, location.regionInfo.endKey or None), names.get(start, name + b"," + start))
 
     def _region_names(self, table: str) -> dict[bytes, bytes]:
-        """The names of a table's regions by their start rows.
+        """Returns the names of a table's regions by their start rows.
 
         The names are the row keys of the catalogue, of the form `table,start row,number.hash.`. A region that was split
         stays in the catalogue for a while. The region that now begins at the same row has a higher number, so it comes

@@ -14,7 +14,7 @@ from hbmodel.store.values import Delete, Put
 
 
 def column_of(column: bytes, timestamp: int | None = None) -> Any:
-    """A column, or a family if there is no colon."""
+    """Returns the gateway's description of a column, or of a family if there is no colon."""
     family, colon, qualifier = column.partition(b":")
     return TColumn(family=family, qualifier=qualifier if colon else None, timestamp=timestamp)
 
@@ -22,10 +22,10 @@ def column_of(column: bytes, timestamp: int | None = None) -> Any:
 def put_requests(
     table: bytes, puts: Sequence[Put], size: int | None = None, sizes: CallSizes = CALL_SIZES
 ) -> Iterator[Request]:
-    """The calls for puts, in order. If several puts give a cell the same timestamp, the last of them wins.
+    """Yields the calls for puts, in order. If several puts give a cell the same timestamp, the last of them wins.
 
     Args:
-        size: the sum of their `put_size`, or None if it is not known.
+        size: the sum of the `put_size` of the puts, or None if it is not known.
     """
     for run in without_rivals(puts):
         for batch in put_batches(run, size, sizes):
@@ -36,10 +36,9 @@ def put_requests(
 
 
 def delete_requests(table: bytes, deletes: Sequence[Delete], sizes: CallSizes = CALL_SIZES) -> Iterator[Request]:
-    """The calls for deletes.
+    """Yields the calls for deletes.
 
-    A delete of the gateway takes either families or columns, so a delete of both is sent as an atomic change of its
-    row.
+    A delete of the gateway has either families or columns, so a delete of both is sent as an atomic change of its row.
     """
     simple: list[Delete] = []
     for delete in deletes:
@@ -60,7 +59,7 @@ def delete_requests(table: bytes, deletes: Sequence[Delete], sizes: CallSizes = 
 
 
 def row_mutations(mutations: Sequence[Put | Delete]) -> Any:
-    """Changes of one row, to be applied in order and atomically."""
+    """Returns the gateway's description of changes of one row that are applied atomically and in order."""
     row_parts: list[Any] = []
     for mutation in mutations:
         if isinstance(mutation, Put):
@@ -79,8 +78,8 @@ def _put(put: Put) -> Any:
 
 
 def _deletes(delete: Delete) -> Iterator[Any]:
-    # HBase uses the time of a TDelete only for whole rows. If there are columns, their times are used instead.
-    # DELETE_FAMILY is the only delete of a family that also deletes older cells.
+    # HBase uses the time of a TDelete only for whole rows. For columns, it uses the times of the columns. DELETE_FAMILY
+    # is the only kind of delete that also deletes the older cells of a family.
     row, timestamp = delete.row, delete.timestamp
     if not delete.families and not delete.columns:
         yield TDelete(row=row, timestamp=timestamp)

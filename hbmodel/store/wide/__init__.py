@@ -1,1 +1,1 @@
-"""Presents each object of a wide row as a separate row, and reads slices of the rows that hold them."""
+"""Presents each object of a wide row as a separate row, and reads slices of wide rows."""

@@ -1,4 +1,4 @@
-"""Scans of the objects in some ranges of columns, in any row."""
+"""Scans the objects in some ranges of columns, in any row."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from hbmodel.store.wide.slices import NO_OBJECTS
 def scan_columns(
     store: Store, table: str, scans: Sequence[Scan], columns: Sequence[Interval]
 ) -> Sequence[Iterator[Sequence[Row]]]:
-    """Like `Store.scan`, but reads, in every row, only the objects whose qualifiers lie in the given ranges.
+    """Starts scans like `Store.scan`, which read in every row only the objects whose qualifiers are in the given
+    ranges.
 
     Args:
         columns: ranges of qualifiers as in a `SliceScan`.
 
     Raises:
-        InvalidRequest: the table holds no logical rows.
+        InvalidRequest: the table is not a table of logical rows.
     """
     if not isinstance(store, FoldedStore):
         raise InvalidRequest(NO_OBJECTS, table=table)

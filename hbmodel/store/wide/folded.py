@@ -39,7 +39,7 @@ R = TypeVar("R")
 
 
 def folded(store: Store, wide: WideRows | None, pages: PageSizes = PAGE_SIZES) -> Store:
-    """A view of a store in which each object of a model is in a separate row.
+    """Returns a view of a store in which each object of a model is a separate row.
 
     Args:
         wide: how the objects share rows; None if they do not.
@@ -48,8 +48,8 @@ def folded(store: Store, wide: WideRows | None, pages: PageSizes = PAGE_SIZES) -
 
 
 def as_of(store: Store, before: int) -> Store:
-    """A view of a store, for reading, without the cell versions that have a timestamp of `before` (in ms) or later.
-    Deletes take effect whatever their time.
+    """Returns a view of a store, for reading, without the cell versions that have a timestamp of `before` (in ms) or
+    later. Deletes apply even if they are later.
     """
     return store.as_of(before) if isinstance(store, FoldedStore) else AsOfStore(store, before)
 
@@ -58,9 +58,9 @@ class FoldedStore(WrappingStore):
     """Shows each object of the wide models as one logical row. The key of this row is the object key, and its columns
     are named by aliases.
 
-    Calls on a table of logical rows become calls on the table that holds them. The view gives the same guarantees for
-    an object as the store gives for a row. Puts into one row with the same timestamp and TTL become one put, unless it
-    would be too large.
+    Calls on a table of logical rows become calls on the table of the wide rows. The view has the same guarantees for an
+    object as the store has for a row. Puts into one row with the same timestamp and TTL are joined into one put, unless
+    it would be too large.
 
     A read of several objects is not a snapshot, even if it reads only one page.
 
@@ -83,18 +83,18 @@ class FoldedStore(WrappingStore):
         return FoldedStore(self._store.on_retry(repeated), self._wides.values(), pages=self._pages, widths=self._widths)
 
     def as_of(self, before: int | None) -> FoldedStore:
-        """The same view as of an earlier time, in which objects are made from the rows as they were at that time."""
+        """Returns the view as of an earlier time, in which objects are made from the rows as they were at that time."""
         if before is None:
             return self
         return FoldedStore(AsOfStore(self._store, before), self._wides.values(), pages=self._pages, widths=self._widths)
 
     def wide(self, table: str) -> WideRows | None:
-        """The description of the wide rows behind a table of logical rows; None for any other table."""
+        """Returns the description of the wide rows behind a table of logical rows, or None for any other table."""
         return self._wides.get(table)
 
     def _of(self, table: str, columns: Iterable[bytes] = ()) -> WideRows | None:
-        """The wide rows behind a table, if a call names no columns, or only columns of the wide model's family;
-        otherwise None.
+        """Returns the wide rows behind a table if a call specifies no columns, or only columns of the wide model's
+        family. Otherwise returns None.
 
         Raises:
             InvalidRequest: only some of the columns are in that family.
@@ -146,13 +146,15 @@ class FoldedStore(WrappingStore):
             return self._store.get_each(table, gets)
         requests = [PartOfRow(wide, get) for get in gets]
         # The versions are read before the objects. If another program changes an object in between, it also changes the
-        # version, so a change that requires the version read here is refused.
+        # version, so a change that requires the version that was read here is refused.
         versions = self._row_versions(wide, {part.get.row for part in requests if part.versioned})
         rows = self._store.get_each(wide.table, [part.get for part in requests])
         return [part.object(row, versions.get(part.get.row)) for part, row in zip(requests, rows, strict=True)]
 
     def _row_versions(self, wide: WideRows, rows: Iterable[bytes]) -> dict[bytes, Cell]:
-        """The versions of the rows that have one; empty if the model does not read versions."""
+        """Returns the versions of the rows that have one. Returns an empty dictionary if the model does not read
+        versions.
+        """
         if wide.row_version is None or not (wanted_rows := list(rows)):
             return {}
         own = wide.lead + ROW_VERSION
@@ -172,7 +174,7 @@ class FoldedStore(WrappingStore):
         )
 
     def scan(self, table: str, scans: Sequence[Scan]) -> Sequence[Iterator[Sequence[Row]]]:
-        """See `Store.scan`. The first requests of all scans go out together."""
+        """See `Store.scan`. The first requests of all scans are sent together."""
         if table not in self._wides:
             return self._store.scan(table, scans)
         check_scans(table, scans)
@@ -182,7 +184,9 @@ class FoldedStore(WrappingStore):
     def scan_columns(
         self, table: str, scans: Sequence[Scan], columns: Sequence[Interval]
     ) -> Sequence[Iterator[Sequence[Row]]]:
-        """Like `scan`, but reads only the objects whose qualifiers lie in some ranges; see `column_scans`."""
+        """Starts scans like `scan`, which read only the objects whose qualifiers are in some ranges; see
+        `column_scans`.
+        """
         check_scans(table, scans)
         wide = self._of(table, [column for scan in scans for column in scan.columns])
         if wide is None:
@@ -221,10 +225,10 @@ class FoldedStore(WrappingStore):
         ]
 
     def slices(self, table: str, scan: SliceScan) -> Iterator[Sequence[Row]]:
-        """The objects in ranges of columns of some rows; see `SliceScan`.
+        """Yields the objects in ranges of columns of some rows; see `SliceScan`.
 
         Raises:
-            InvalidRequest: the table holds no logical rows.
+            InvalidRequest: the table is not a table of logical rows.
         """
         wide = self._wides.get(table)
         if wide is None:
@@ -245,7 +249,7 @@ class FoldedStore(WrappingStore):
             self._writes(wide).put(puts)
 
     def begin_put(self, table: str, puts: Sequence[Put]) -> BegunPut:
-        """See `PipelinedStore`; if the store cannot begin a put, the put is made when its `end` is called."""
+        """See `PipelinedStore`. If the store cannot begin a put, the put is made when its `end` is called."""
         wide = self._of_puts(table, puts)
         store = self._store
         if wide is None:
@@ -257,8 +261,8 @@ class FoldedStore(WrappingStore):
         return self._writes(wide).begin_put(puts)
 
     def delete(self, table: str, deletes: Sequence[Delete]) -> None:
-        """See `Store.delete`. Deleting the family or the whole logical row deletes only the columns of this object,
-        which are looked up first.
+        """See `Store.delete`. A delete of the family or of the whole logical row deletes only the columns of this
+        object, which are looked up first.
         """
         wide = self._of_all(table, deletes)
         if wide is None:
@@ -267,7 +271,7 @@ class FoldedStore(WrappingStore):
             self._writes(wide).delete(deletes)
 
     def mutate_row(self, table: str, mutations: Sequence[Put | Delete]) -> None:
-        """See `Store.mutate_row`; the mutations may be of any number of objects that share a row."""
+        """See `Store.mutate_row`. The mutations may be for any number of objects that share a row."""
         wide = self._of_all(table, mutations)
         if wide is None:
             self._store.mutate_row(table, mutations)
@@ -282,7 +286,7 @@ class FoldedStore(WrappingStore):
         return self._writes(wide).check_and_put(row, column, expected, put)
 
     def check_and_put_each(self, table: str, puts: Sequence[ConditionalPut]) -> Sequence[bool]:
-        """See `ConditionalPutsStore`; if the store has no such call, the puts are made one after the other."""
+        """See `ConditionalPutsStore`. If the store has no such call, the puts are made one after the other."""
         wide = self._of_columns(table, {column for each in puts for column in (each.column, *each.put.cells)})
         return (
             check_and_put_each(self._store, table, puts)
@@ -302,8 +306,8 @@ class FoldedStore(WrappingStore):
     def change_and_get(
         self, table: str, change: ConditionalChange | ConditionalPut, columns: Sequence[bytes]
     ) -> tuple[bool, Sequence[Row | None] | None]:
-        """See `ChangeAndGetStore`. In a table of logical rows, the read must name columns of the wide model's family,
-        and the rows must have no versions; otherwise the change is made alone.
+        """See `ChangeAndGetStore`. In a table of logical rows, the read must specify columns of the wide model's
+        family, and the rows must have no versions. Otherwise, only the change is made.
         """
         wide = self._of_columns(table, [change.column])
         if wide is None:
@@ -332,15 +336,15 @@ class FoldedStore(WrappingStore):
         return self._writes(wide).increment(row, column, amount)
 
     def of_rows(self, table: str, mutations: Sequence[Put | Delete]) -> Sequence[Put | Delete]:
-        """Translates mutations of logical rows to mutations of the rows that hold them. If a whole object is deleted,
-        its columns are looked up first.
+        """Translates mutations of logical rows to mutations of the wide rows. If a whole object is deleted, its columns
+        are looked up first.
         """
         wide = self._wides.get(table)
         return mutations if wide is None else self._writes(wide).of_rows(mutations)
 
     def conditional(self, table: str, change: ConditionalChange) -> ConditionalChange:
-        """Translates a conditional change of a logical row to one of the row that holds it. The result may have no
-        mutations.
+        """Translates a conditional change of a logical row to a conditional change of the wide row. The result may have
+        no mutations.
         """
         wide = self._wides.get(table)
         return (
@@ -390,7 +394,7 @@ class FoldedStore(WrappingStore):
 
 
 def _apart(kinds: Sequence[K], requests: Sequence[A], answer: Callable[[K, Sequence[A]], Sequence[R]]) -> Sequence[R]:
-    """Answers requests in groups of the same kind; the answers are in the order of the requests.
+    """Answers requests in groups of the same kind, and returns the answers in the order of the requests.
 
     A kind consists of a wide model, or None, and the time as of which rows are read.
     """
@@ -404,7 +408,7 @@ def _apart(kinds: Sequence[K], requests: Sequence[A], answer: Callable[[K, Seque
 
 
 def _parts(wide: WideRows, scan: Scan, columns: Sequence[Interval]) -> list[SliceScan]:
-    """The slices of a scan, in the order in which they are read."""
+    """Returns the slices that a scan reads, in order."""
     if scan.range.empty or scan.limit == 0:
         return []
     parts = [
@@ -465,7 +469,7 @@ def _but_strange(
     change: Callable[[ObjectRow], ObjectRow | None] | None,
 ) -> Callable[[ObjectRow], ObjectRow | None] | None:
     """Restricts a function to objects. A cell that belongs to no object is returned unchanged, because the function
-    cannot tell whether it is wanted.
+    cannot decide whether it is wanted.
     """
     if change is None:
         return None
@@ -473,7 +477,9 @@ def _but_strange(
 
 
 def _shown(scan: Scan) -> Callable[[ObjectRow], ObjectRow | None] | None:
-    """The function that reduces an object to the columns that a scan asks for; None if it asks for all."""
+    """Returns the function that reduces an object to the columns that a scan requests, or None if the scan requests all
+    columns.
+    """
     if not scan.columns or any(b":" not in column for column in scan.columns):
         return None
     wanted = frozenset(scan.columns)

@@ -1,6 +1,4 @@
-"""Turns writes of objects into writes of the rows that hold them: puts are merged, and deletes name the columns of an
-object.
-"""
+"""Turns writes of objects into writes of the wide rows: puts are merged, and deletes list the columns of an object."""
 
 from __future__ import annotations
 
@@ -64,8 +62,8 @@ class FoldedWrites:
         return LatePut(lambda: self.put(puts))
 
     def _merged(self, puts: Iterable[Put], max_bytes: int | None = MAX_PUT_BYTES) -> list[Put]:
-        """Makes puts of rows from puts of objects. Puts into one row with the same timestamp and TTL become one put,
-        unless it would have more than about `max_bytes`.
+        """Makes puts of rows from puts of objects. Puts into one row with the same timestamp and TTL are joined into
+        one put, unless it would have more than about `max_bytes`.
         """
         growing: dict[bytes, list[_GrowingPut]] = {}
         for put in puts:
@@ -74,7 +72,7 @@ class FoldedWrites:
 
     def _grow(self, growing: dict[bytes, list[_GrowingPut]], put: Put, max_bytes: int | None) -> None:
         """Adds a put of an object to the puts of its row. It is merged into the last put with the same timestamp if
-        that put also has the same TTL and does not become too large; otherwise it becomes a new put.
+        that put also has the same TTL and does not become too large. Otherwise, it becomes a separate put.
         """
         try:
             row, prefix = self._cut(put.row)
@@ -115,7 +113,7 @@ class FoldedWrites:
             self.store.mutate_row(self.wide.table, row_changes)
 
     def _change(self, mutations: Sequence[Put | Delete]) -> list[Put | Delete]:
-        """The mutations of one row, as `of_rows` makes them; raises `InvalidRequest` if there are several rows."""
+        """Returns the mutations of one row, made by `of_rows`. Raises `InvalidRequest` if there are several rows."""
         changes = self.of_rows(mutations)
         rows = {self._cut(mutation.row)[0] for mutation in mutations}
         if len(rows) > 1:
@@ -123,16 +121,16 @@ class FoldedWrites:
         return changes
 
     def of_rows(self, mutations: Sequence[Put | Delete]) -> list[Put | Delete]:
-        """Translates mutations of objects into mutations of the rows that hold them.
+        """Translates mutations of objects into mutations of the wide rows.
 
-        Puts of one row with the same timestamp and TTL become one put.
+        Puts of one row with the same timestamp and TTL are joined into one put.
         """
         deletes = self._deletes([mutation for mutation in mutations if isinstance(mutation, Delete)])
         return [*deletes, *self._merged((mutation for mutation in mutations if isinstance(mutation, Put)), None)]
 
     def _deletes(self, deletes: Sequence[Delete]) -> list[Delete]:
-        """Makes deletes of columns, one for each row and timestamp. If a whole object is deleted, they name its
-        declared columns and all other columns that it has.
+        """Makes deletes of columns, one for each row and timestamp. For a whole object, the delete lists its declared
+        columns and all other columns that it has.
         """
         wide = self.wide
         whole = [delete.row for delete in deletes if delete.families or not delete.columns]
@@ -159,7 +157,7 @@ class FoldedWrites:
         ]
 
     def _columns_of(self, places: Iterable[bytes]) -> dict[bytes, Sequence[bytes]]:
-        """The columns of the table in which some objects have cells, by object key."""
+        """Returns the columns of the table in which some objects have cells, by object key."""
         distinct = list(dict.fromkeys(places))
         if self.wide.bare:
             return dict.fromkeys(distinct, ())
@@ -246,7 +244,7 @@ class FoldedWrites:
         return [self._change_if(change) for change in row_changes]
 
     def _cut(self, place: bytes) -> tuple[bytes, bytes]:
-        """The row and the qualifier prefix of an object; an object key may be longer than a row key."""
+        """Returns the row and the qualifier prefix of an object. An object key may be longer than a row key."""
         if type(place) is not bytes or not place:
             check_row(self.wide.name, place)
         return self.wide.places.cut(place)
@@ -254,7 +252,9 @@ class FoldedWrites:
     def conditional(
         self, place: bytes, column: bytes, expected: bytes | None, mutations: Sequence[Put | Delete]
     ) -> ConditionalChange:
-        """Turns a conditional change of an object into one of its row. The result may have no mutations."""
+        """Turns a conditional change of an object into a conditional change of its row. The result may have no
+        mutations.
+        """
         row, prefix = self._cut(place)
         change = self._change(mutations)
         if any(mutation.row != row for mutation in change):

@@ -1,4 +1,4 @@
-"""Filters that are applied to logical rows in the client, because the server knows only rows and not the objects in
+"""Applies filters to logical rows in the client, because the server can filter only whole rows, not the objects in
 them.
 """
 
@@ -15,7 +15,7 @@ Cells = Mapping[bytes, Cell]
 """The cells of a logical row."""
 
 ObjectFilter = Callable[[ObjectRow], ObjectRow | None]
-"""Returns the part of a logical row that passes, or None if nothing passes."""
+"""A function that returns the part of a logical row that passes, or None if nothing passes."""
 
 _COMPARISONS: dict[str, Callable[[bytes, bytes], bool]] = {
     "=": bytes.__eq__,
@@ -31,17 +31,17 @@ COUNTED = And([FirstCellOnly(), KeyOnly()])
 
 
 def keys_only(filter: Filter | None) -> bool:
-    """Whether the server can omit all values, because the filter does not return them."""
+    """Returns whether the server can omit all values, because the filter does not return them."""
     return filter in (KeyOnly(), COUNTED)
 
 
 def object_filter(filter: Filter | None, reversed: bool) -> ObjectFilter | None:
-    """The function that applies a filter to logical rows; None if the filter would change nothing.
+    """Returns the function that applies a filter to logical rows, or None if the filter would change nothing.
 
     A filter that only decides whether a row passes becomes a test of the row. Any other filter is evaluated cell by
     cell, as HBase does in a scan of the same direction.
     """
-    if filter is None or filter == KeyOnly():  # the server has left the values out already
+    if filter is None or filter == KeyOnly():  # the server has already left the values out
         return None
     if filter == COUNTED:
         return _first_cell

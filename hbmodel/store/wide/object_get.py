@@ -7,12 +7,12 @@ from hbmodel.store.wide.wide_rows import ROW_VERSION, ObjectRow, WideRows
 
 
 class PartOfRow:
-    """What to read of a row for one object, and how the logical row is made from the cells.
+    """The part of a row that is read for one object, from which the logical row is made.
 
     Attributes:
         get: the corresponding read of the row.
-        versioned: whether the version of the row is wanted too, because all columns are read, or because it is one of
-            the columns to read.
+        versioned: whether the version of the row is wanted too, because all columns are read or the version is one of
+            the columns.
     """
 
     def __init__(self, wide: WideRows, get: Get) -> None:
@@ -40,7 +40,7 @@ class PartOfRow:
         self.get = Get(row, [wide.column(prefix, column) for column in wanted or own] or [wide.lead + ROW_VERSION])
 
     def object(self, row: Row | None, version: Cell | None = None) -> ObjectRow | None:
-        """The logical row, with the version of the row that holds it. There may be a version although there is no
+        """Returns the logical row, with the version of the wide row. There may be a version although there is no
         object.
         """
         columns: dict[bytes, Cell] = {}
@@ -48,7 +48,7 @@ class PartOfRow:
             cut, lead = self._cut, self._lead
             columns = {lead + column[cut:]: cell for column, cell in row.columns.items()}
         if self._version is not None:
-            columns.pop(self._lead, None)  # the row's version: it was read as well if its qualifier equals the prefix
+            columns.pop(self._lead, None)  # the version of the row was read too if its qualifier equals the prefix
             if version is not None:
                 columns[self._version] = version
         return ObjectRow(self._row, columns) if columns else None

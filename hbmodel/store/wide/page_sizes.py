@@ -1,4 +1,4 @@
-"""How much of a wide row is read at once."""
+"""The sizes of the pages in which wide rows are read."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from attrs import frozen
 
 @frozen(kw_only=True)
 class PageSizes:
-    """The pages in which wide rows and map columns are read.
+    """The sizes of the pages in which wide rows and map columns are read.
 
-    The first pages are small, because most rows have few cells. Later pages are large, because each of them takes a
+    The first pages are small, because most rows have few cells. Later pages are large, because each of them needs a
     call.
 
     Attributes:
-        cells: cells in the first page of a row, in the second, and so on; the last number is for all pages that follow.
+        cells: the number of cells in the first page of a row, in the second page, and so on; the last number is for all
+            further pages.
         keys: the same for reads that need only the keys of one row's objects.
-        passed: a read of one row backwards first reads the row's keys from the beginning. After this many keys it stops
-            and searches for the end of the row.
-        bytes: bytes of a page, roughly, unless one object is larger.
+        passed: a read of one row backwards first reads the keys of the row from the beginning. After this many keys, it
+            stops and searches for the end of the row.
+        bytes: the approximate number of bytes of a page, unless one object is larger.
     """
 
     cells: Sequence[int] = (100, 1_000, 5_000)

@@ -1,4 +1,4 @@
-"""Makes objects from the pieces in which a scan returns wide rows, never one object from two different reads."""
+"""Makes objects from the pieces in which a scan returns wide rows, but never an object from two different reads."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hbmodel.store.wide.wide_rows import ObjectRow, Unfolding, WideRows
 
 
 class JoinedPieces:
-    """Takes one piece after the other, and returns the objects that have become complete.
+    """Joins the pieces of rows, which are added one after the other, and returns the objects that have become complete.
 
     The last object of a full piece waits for the next piece of its row. If a scan reads a row again from its beginning,
     the waiting object is dropped, and objects that were already returned are skipped.
 
     Args:
-        size: cells of a full piece.
+        size: the number of cells of a full piece.
     """
 
     def __init__(self, wide: WideRows, unfolding: Unfolding, size: int, widths: RowWidths) -> None:
@@ -31,7 +31,7 @@ class JoinedPieces:
         self._last: bytes | None = None
         """The last column of the row that belongs to an object that was returned."""
         self._dropping = False
-        """Whether the scan has begun the row again. It then first repeats columns of objects that were returned."""
+        """Whether the scan has begun the row again, and still repeats columns of objects that were already returned."""
         self._read = self._read_bytes = 0
 
     def piece(self, row: Row) -> list[ObjectRow]:
@@ -61,7 +61,7 @@ class JoinedPieces:
         return objects
 
     def end(self) -> list[ObjectRow]:
-        """The objects that are still waiting; call this at the end of their row."""
+        """Returns the objects that are still waiting. Call this at the end of their row."""
         names, cells, key = self._names, self._cells, self._row
         self._names, self._cells, self._row = [], [], None
         return self._unfolding.objects(key, names, cells) if names and key is not None else []
@@ -79,7 +79,9 @@ class JoinedPieces:
         return objects
 
     def _behind(self, last: bytes) -> bytes | None:
-        """The first column after the object to which column `last` belongs; None if there is none."""
+        """Returns the first column after the object to which column `last` belongs, or None if there is no such
+        column.
+        """
         end = self._wide.prefix_end(last[self._start :])
         if end is None or self._start + end == len(last):
             return key_successor(last)
@@ -95,8 +97,8 @@ class JoinedPieces:
 
 
 def cut(wide: WideRows, names: Sequence[bytes]) -> tuple[bytes, int]:
-    """For a full page, returns the qualifier at which to continue, and how many of its cells belong to objects that are
-    certainly complete.
+    """Returns the qualifier at which to continue after a full page, and how many cells of the page belong to objects
+    that are certainly complete.
     """
     start = len(wide.lead)
     last = names[-1][start:]

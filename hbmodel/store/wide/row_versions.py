@@ -1,12 +1,12 @@
 """The version of a row that objects share: a cell in each column family, or one cell to which links in other families
 point.
 
-A conditional mutation in HBase checks only one cell of a row. So objects of two families can change together only if
-both families have their version in the same cell. The first commit that writes objects of two families into a row
-therefore replaces the version of one family by a link: 8 zero bytes and the column that has the version from then on. A
-link is put only if the version is still the one that was read. After that, a program that has read the replaced version
-can no longer write. A link is never replaced. Of two columns, the later one in byte order gets the link, so links form
-no cycle.
+A conditional mutation in HBase checks only one cell of a row. So objects of two families can be changed together only
+if both families have their version in the same cell. Therefore, the first commit that writes objects of two families
+into a row replaces the version of one family by a link, which consists of 8 zero bytes and the column that has the
+version from then on. A link is put only if the version has not changed since it was read. After that, a program that
+has read the replaced version can no longer write. A link is never replaced. Of two columns, the later one in byte order
+gets the link, so links form no cycle.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RowVersionCell:
     """The version of a row as it was read.
 
     Attributes:
-        value: its bytes; empty if there is none.
+        value: the bytes of the version; empty if there is none.
         timestamp: the timestamp of the version's cell or, if there is no version, of the last link.
     """
 
@@ -41,8 +41,8 @@ class RowVersionCell:
     timestamp: int
 
     def shown(self, own: bytes) -> Cell:
-        """The cell that objects of a family get as the version of their row. If the version is not in the column `own`
-        of the family, the value also contains the column that has the version.
+        """Returns the cell that objects of a family get as the version of their row. If the version is not in the
+        family's column `own`, the value also contains the column that has the version.
         """
         if self.column == own:
             return self
@@ -50,7 +50,7 @@ class RowVersionCell:
 
 
 def _placed(shown: bytes) -> tuple[bytes, bytes]:
-    """Splits the value of a cell that `shown` makes into column and version. The column is empty if it is the column of
+    """Splits the value of a cell made by `shown` into column and version. The column is empty if it is the column of
     the object's family.
     """
     if not shown.startswith(_LINK) or len(shown) == LENGTH:
@@ -61,7 +61,9 @@ def _placed(shown: bytes) -> tuple[bytes, bytes]:
 
 
 def version_shown(cell: bytes | None) -> bytes | None:
-    """The version in the value of a cell that `shown` makes, without the column; None if there is no version."""
+    """Returns the version in the value of a cell made by `shown`, without the column, or None if there is no
+    version.
+    """
     return None if cell is None else _placed(cell)[1] or None
 
 
@@ -86,8 +88,8 @@ def _in_column(mutation: Put | Delete, own: bytes, column: bytes) -> Put | Delet
 
 
 def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[bytes]) -> dict[bytes, RowVersionCell]:
-    """The versions of some rows for one family, by row, without rows that have none. Links are followed in further
-    calls.
+    """Returns the versions of some rows for one family, by row. Rows without a version are left out. Links are followed
+    in further calls.
 
     Args:
         column: the column of the family's versions.
@@ -111,8 +113,8 @@ def read_row_versions(store: Store, table: str, column: bytes, rows: Iterable[by
 def read_versions_of(
     store: Store, table: str, columns: Mapping[bytes, Iterable[bytes]]
 ) -> dict[bytes, list[RowVersionCell]]:
-    """The versions of some rows for several families. For each row, there is one version for each column that holds a
-    version, or would hold one.
+    """Returns the versions of some rows for several families. The list of each row has one version for each column that
+    holds, or would hold, a version.
 
     Args:
         columns: the columns of the families' versions, by row.
@@ -128,7 +130,7 @@ def read_versions_of(
 
 
 def _linked_to(value: bytes) -> bytes:
-    """The column to which a link points; empty if the value is a version."""
+    """Returns the column to which a link points, or an empty column if the value is a version."""
     return value[LENGTH:] if value.startswith(_LINK) else b""
 
 
@@ -142,7 +144,7 @@ def link_row_versions(
             value.
 
     Returns:
-        The version of each row after that, by row; the timestamps of these versions have no meaning. A row is left out
+        The resulting version of each row, by row. The timestamps of these versions have no meaning. A row is left out
             if one of its versions was written in the meantime.
     """
     leaders = {row: min(versions, key=lambda version: version.column) for row, versions in rows.items()}
@@ -174,7 +176,7 @@ def link_apart(store: Store, table: str, changes: Sequence[ConditionalChange]) -
     """If some changes check the version of one row in several columns, links these versions. Returns the rows for which
     this was done.
 
-    The versions of the returned rows must be read again. Rows that none of the changes writes are not touched.
+    The versions of the returned rows must be read again. Rows that none of the changes writes are not changed.
     """
     written = {change.row for change in changes if change.mutations}
     columns: dict[bytes, set[bytes]] = {}

@@ -1,5 +1,5 @@
-"""Reads slices of wide rows, which are the objects in a range of columns of one or many rows, page by page and in
-bounded memory.
+"""Reads slices of wide rows (the objects in ranges of columns of one or many rows), page by page and in bounded
+memory.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from hbmodel.store.wide.wide_row_sizes import RowWidths, bytes_of
 from hbmodel.store.wide.wide_rows import ObjectRow, Unfolding, WideRows
 
 ROWS = 100
-"""Rows in a batch."""
+"""The number of rows in a batch."""
 
 SEVERAL = 5
-"""Rows are read in larger pages if at least this many rows of a batch, and at least a quarter of the batch, did not fit
-into one page.
+"""If at least this many rows of a batch, and at least a quarter of the batch, do not fit into one page, the following
+rows are read in larger pages.
 """
 
 _EVERY_OBJECT = [(b"\x00", None)]
 """The range of all objects whose qualifiers have no kind. Only the empty qualifier, which belongs to no object, is
-outside.
+outside of it.
 """
 
 NO_OBJECTS = "Only tables of wide models can be read by ranges of columns."
@@ -43,18 +43,18 @@ NO_OBJECTS = "Only tables of wide models can be read by ranges of columns."
 
 @frozen
 class SliceScan:
-    """Objects to read: those in some ranges of qualifiers, in each row of a range of rows.
+    """Objects to read: the objects in some ranges of qualifiers, in each row of a range of rows.
 
     Attributes:
-        ranges: the ranges of qualifiers, sorted, disjoint, not empty; their bounds do not lie within an object.
+        ranges: the ranges of qualifiers, sorted, disjoint, not empty; their bounds are not within an object.
         reversed: whether to read from the last object of the last row to the first.
         keys_only: whether to read cells without their values.
         limit: about how many objects the first scan should return; it may return more. If a filter drops some of them
-            and the caller needs more, they are read by another scan.
-        page: cells in the first page of each row; None before `SliceReader.sized` has chosen it.
+            and the caller needs more, another scan reads these.
+        page: the number of cells in the first page of each row; None before `SliceReader.sized` has chosen it.
         batch_size: the maximum number of rows in a batch.
-        first: if one row is read backwards: the place where the last portion probably begins, as guessed by
-            `SliceReader.sized`; None without a guess.
+        first: for a read of one row backwards, the place where the last portion probably begins, as guessed by
+            `SliceReader.sized`; None if there is no guess.
     """
 
     rows: KeyRange
@@ -73,7 +73,7 @@ class SliceScan:
 
     @property
     def whole(self) -> bool:
-        """Whether many rows are read forwards to their ends."""
+        """Whether many rows are read, forwards and to their ends."""
         return not (self.single or self.reversed or self.limit is not None)
 
     @property
@@ -89,8 +89,8 @@ class SliceReader:
 
     No object is assembled from two reads: the last object of a full page is read again from its first cell, with the
     cells that follow. If many rows are read forwards to their ends, the scan returns each row in pieces that are from
-    the same read (`Scan.cells`). The pieces are joined, and nothing is read again. But rows are not read in pieces if
-    objects may have any number of columns, because these columns are not all read.
+    the same read (`Scan.cells`). These pieces are joined, and no object is read again. But rows are not read in pieces
+    if objects may have any number of columns, because then not all columns are read.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class SliceReader:
         self._filters_all = wide.strict or wide.prefix_end(b"") is not None
 
     def sized(self, scan: SliceScan) -> SliceScan:
-        """The same scan with page and batch sizes. They are chosen only once, so that what other reads find out in the
-        meantime does not change a scan in progress.
+        """Returns the scan with page and batch sizes. They are chosen only once, so that measurements of other reads do
+        not change a scan in progress.
         """
         if scan.page is not None:
             return scan
@@ -121,7 +121,7 @@ class SliceReader:
         return evolve(scan, page=page, batch_size=max(1, min(scan.batch_size, 2 * self._pages.bytes // (page * cell))))
 
     def first_scan(self, scan: SliceScan) -> Scan:
-        """The scan of the table with which a sized slice scan begins."""
+        """Returns the table scan with which a slice scan that has sizes begins."""
         assert scan.page is not None
         cells = scan.page if scan.single or self._in_pieces(scan) else None
         chosen = self._chosen(scan.ranges if scan.first is None else starting(scan.ranges, scan.first), scan.keys_only)
@@ -142,12 +142,12 @@ class SliceReader:
     def read(
         self, scan: SliceScan, started: Iterator[Sequence[Row]] | None = None
     ) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects, some at a time.
+        """Yields the objects, several at a time.
 
         Args:
-            scan: what to read.
-            started: the scan that `first_scan` describes, if it was begun already for this sized scan; the caller
-                closes it.
+            scan: the objects to read.
+            started: the scan that `first_scan` returns, if it has already been started for `scan`; the caller closes
+                it.
         """
         following: SliceScan | None = scan
         while following is not None:
@@ -161,16 +161,16 @@ class SliceReader:
             started = None
 
     def _chosen(self, ranges: Sequence[Interval], keys_only: bool) -> Filter | None:
-        """The filter that passes the cells in some ranges. None if all cells of the family are read, because a filter
-        is expensive for the server.
+        """Returns the filter that passes the cells in some ranges. Returns None if all cells of the family are read,
+        because a filter is expensive for the server.
         """
         if self._filters_all or list(ranges) != _EVERY_OBJECT:
             return _chosen(ranges, keys_only)
         return KeyOnly() if keys_only else None
 
     def _in_pieces(self, scan: SliceScan) -> bool:
-        """Whether one scan returns all rows in pieces of the size of a page, so that pages are not requested one by
-        one.
+        """Returns whether one scan should return all rows in pieces of the size of a page, so that pages are not
+        requested one by one.
 
         This is not done if an object may have any number of columns, because all of them would be read.
         """
@@ -182,7 +182,7 @@ class SliceReader:
         return self._pages.keys if scan.single else self._pages.keys_of_many_rows
 
     def _first_size(self, scan: SliceScan) -> int:
-        """How many cells the first page of each row has.
+        """Returns how many cells the first page of each row has.
 
         The first page of a single row may be larger than usual if more cells are wanted and earlier reads have shown
         how large cells are.
@@ -200,8 +200,8 @@ class SliceReader:
         return scan.rows.before(last) if scan.reversed else scan.rows.after(last)
 
     def _wider(self, scan: SliceScan, size: int, batch: Sequence[Row]) -> tuple[int, SliceScan] | None:
-        """If many rows of a batch do not fit into one page, returns the position of the first such row in the batch,
-        and the scan that reads this row and all rows after it in larger pages. Otherwise returns None.
+        """Returns the position of the first row in the batch that does not fit into one page, and the scan that reads
+        this row and all rows after it in larger pages. Returns None unless there are many such rows.
         """
         full = [at for at, row in enumerate(batch) if len(row.columns) >= size and not self._filled(row)]
         larger = next((each for each in self._sizes(scan) if each > size), None)
@@ -217,15 +217,15 @@ class SliceReader:
         return full[0], evolve(scan, rows=rows, page=page, batch_size=batch_size)
 
     def _filled(self, row: Row) -> bool:
-        """Whether most of a full page belongs to one object that may have any number of columns. A larger page would
-        then only hold more columns of this object.
+        """Returns whether most of a full page belongs to one object that may have any number of columns. If so, a
+        larger page would only hold more columns of this object.
         """
         return self._wide.more and 2 * cut(self._wide, list(row.columns))[1] < len(row.columns)
 
     def _scanned(
         self, scan: SliceScan, batches: Iterator[Sequence[Row]]
     ) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
-        """Yields the objects of a scan; returns the scan for the rows that follow, or None."""
+        """Yields the objects of a scan, and returns the scan for the rows that follow, or None."""
         if scan.first is None:
             return (yield from self._rows(scan, batches))
         yield from self._from_guess(scan, _only(batches))
@@ -234,9 +234,9 @@ class SliceReader:
     def _rows(
         self, scan: SliceScan, batches: Iterable[Sequence[Row]]
     ) -> Generator[Sequence[ObjectRow], None, SliceScan | None]:
-        """Yields the objects of a scan; returns the scan for the rows that follow, or None.
+        """Yields the objects of a scan, and returns the scan for the rows that follow, or None.
 
-        The number of rows that are read is the number of wanted objects, since each row has at least one object.
+        No more rows are read than objects are wanted, because each row has at least one object.
         """
         assert scan.page is not None
         if self._in_pieces(scan):
@@ -270,7 +270,7 @@ class SliceReader:
         return None if rows.empty else evolve(scan, rows=rows, limit=4 * count)
 
     def _joined(self, size: int, batches: Iterable[Sequence[Row]]) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects of rows that come in pieces."""
+        """Yields the objects of rows that come in pieces."""
         pieces = JoinedPieces(self._wide, self._unfolding, size, self._widths)
         for batch in batches:
             if objects := [each for piece in batch for each in pieces.piece(piece)]:
@@ -285,7 +285,8 @@ class SliceReader:
         row_key: bytes | None = None,
         left: list[Interval] | None = None,
     ) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects of one row. The row's first page was read before, unless only the row's key is given.
+        """Yields the objects of one row. The first page of the row has already been read, unless only the row's key is
+        given.
 
         Args:
             left: receives, before objects are yielded, the ranges that are not read yet.
@@ -359,7 +360,7 @@ class SliceReader:
         return Scan(KeyRange.exactly(row), columns=[self._wide.family], filter=chosen, limit=1, cells=size)
 
     def _columns_of(self, row: bytes, prefix: bytes) -> ObjectRow | None:
-        """An object with the columns that its model declares, read in one call."""
+        """Returns an object with the columns that its model declares, read in one call."""
         columns = [self._wide.column(prefix, column) for column in self._wide.columns]
         (current,) = self._store.get_each(self._wide.table, [Get(row, columns)])
         if current is None:
@@ -370,8 +371,8 @@ class SliceReader:
     # --- backwards ----------------------------------------------------------------------------------------------------
 
     def _guessed(self, scan: SliceScan) -> SliceScan | None:
-        """The scan of one row backwards, with a guess of where its last portion begins; None if there is nothing to
-        base a guess on.
+        """Returns the scan of one row backwards, with a guess where its last portion begins, or None if nothing is
+        known for a guess.
         """
         portions = self._portions(scan)
         spacing, before = portions.spacing, scan.ranges
@@ -421,10 +422,10 @@ class SliceReader:
         return RowBackwards(portions, pages, EndSearch(portions, probes), scan.limit)
 
     def _from_guess(self, scan: SliceScan, page: Row | None) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects of one row backwards.
+        """Yields the objects of one row backwards.
 
         Args:
-            page: the first page of the portion that `first_scan` has guessed; None if there is no cell.
+            page: the first page of the portion that `first_scan` has guessed, or None if it has no cells.
         """
         spacing = self._portions(scan).spacing
         assert scan.first is not None
@@ -435,7 +436,7 @@ class SliceReader:
         yield from self._remembering_end(scan, scan.rows.start, guessed)
 
     def _backwards(self, scan: SliceScan, row: Row) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects of one wide row, the last one first.
+        """Yields the objects of one wide row, the last one first.
 
         Args:
             row: the first page of the row, which is full; with `keys_of_rows`, only its first key.
@@ -450,7 +451,7 @@ class SliceReader:
     def _remembering_end(
         self, scan: SliceScan, row: bytes, found: Iterable[Sequence[ObjectRow]]
     ) -> Generator[Sequence[ObjectRow], None, None]:
-        """Yields the objects of one row backwards unchanged. Notes the place of the last object if it cannot be
+        """Yields the objects of one row backwards unchanged. Records the place of the last object if it cannot be
         inferred from the scan's ranges, so that a later read can begin there without a search.
         """
         stop = scan.ranges[-1][1]
@@ -462,7 +463,7 @@ class SliceReader:
             yield objects
 
     def _noted(self, scan: SliceScan, row: Row) -> Fraction:
-        """Notes the size of the cells in the first page of a row; returns the mean distance between its objects."""
+        """Records the size of the cells in the first page of a row. Returns the mean distance between its objects."""
         names, cells = list(row.columns), list(row.columns.values())
         if not scan.keys_only:
             self._widths.page(self._wide.table, len(cells), bytes_of(names, cells))
@@ -477,26 +478,26 @@ def _chosen(ranges: Sequence[Interval], keys_only: bool) -> Filter:
 
 
 def _page(ranges: Sequence[Interval], size: int, keys_only: bool) -> Filter:
-    """A filter that passes the first cells of each row."""
+    """Returns a filter that passes the first cells of each row."""
     parts = [_chosen(ranges, keys_only=False), Pagination(size, 0)]
     return And([*parts, KeyOnly()] if keys_only else parts)
 
 
 def _only(batches: Iterator[Sequence[Row]]) -> Row | None:
-    """The only row of a scan, or None; closes the scan."""
+    """Returns the only row of a scan, or None, and closes the scan."""
     with closing_scan(batches):
         return next((row for batch in batches for row in batch), None)
 
 
 def close_scan(batches: object) -> None:
-    """Closes a scan that has a `close`."""
+    """Closes a scan, if it has a `close`."""
     close = getattr(batches, "close", None)
     if close is not None:
         close()
 
 
 class closing_scan:
-    """Closes a scan that has a `close`."""
+    """A context manager that closes a scan at the end of its block, if it has a `close`."""
 
     def __init__(self, batches: object) -> None:
         self._batches = batches

@@ -1,6 +1,4 @@
-"""Measurements of wide rows, taken while they are read: the size of cells, the distance between objects, the ends of
-long rows, and the rows whose width is worth a warning.
-"""
+"""Measurements of wide rows, made while they are read, and warnings about rows that are too wide."""
 
 from __future__ import annotations
 
@@ -10,18 +8,18 @@ from fractions import Fraction
 from typing import Any
 
 MANY_CELLS = 1_000_000
-"""Cells of one row in one read that are worth a warning."""
+"""If one read receives this many cells of one row, a warning is logged."""
 
 MANY_BYTES = 256 * 1024 * 1024
-"""Bytes of one row in one read that are worth a warning. HBase cannot split a row across regions, and does not return a
-whole row above 1 GB.
+"""If one read receives this many bytes of one row, a warning is logged. HBase cannot split a row across regions, and
+does not return a whole row above 1 GB.
 """
 
 _SAMPLED = 64
-"""How many cells of a page are measured to estimate the bytes of the page."""
+"""The number of cells of a page that are measured to estimate the bytes of the page."""
 
 _ENDS = 1_000
-"""How many ends of rows are remembered."""
+"""The maximum number of row ends that are remembered."""
 
 logger = logging.getLogger("hbmodel")
 
@@ -30,12 +28,12 @@ class RowWidths:
     """Measurements from the reads of one session.
 
     Args:
-        many_cells: cells of one row in one read that are worth a warning.
-        many_bytes: the same in bytes.
+        many_cells: the number of cells of one row in one read for which a warning is logged.
+        many_bytes: the number of bytes of one row in one read for which a warning is logged.
 
     Attributes:
-        cell: the mean size of a cell in bytes, by table, in the page in which it was largest.
-        spacing: the mean distance between two objects in the portion that was read backwards last, by table of logical
+        cell: the mean size of a cell in bytes, by table, from the page with the largest mean.
+        spacing: the mean distance between two objects in the last portion that was read backwards, by table of logical
             rows.
     """
 
@@ -47,7 +45,7 @@ class RowWidths:
         self._ends: dict[tuple[str, bytes, bytes | None], bytes] = {}
 
     def last_place(self, name: str, row: bytes, stop: bytes | None) -> bytes | None:
-        """The place, recorded by `ends_at`, of the last object before a qualifier; None if none is recorded.
+        """Returns the place of the last object before a qualifier that `ends_at` has recorded, or None.
 
         Args:
             name: the table of logical rows.
@@ -56,8 +54,8 @@ class RowWidths:
         return self._ends.get((name, row, stop))
 
     def ends_at(self, name: str, row: bytes, stop: bytes | None, place: bytes) -> None:
-        """Records the place of the last object before a qualifier. If there are too many records, the oldest is
-        forgotten.
+        """Records the place of the last object before a qualifier. If there are too many records, the oldest one is
+        removed.
         """
         key = (name, row, stop)
         self._ends.pop(key, None)
@@ -70,7 +68,7 @@ class RowWidths:
         self.cell[table] = max(self.cell.get(table, 1), -(-size // cells))
 
     def read(self, table: str, row: bytes, cells: int, size: int) -> None:
-        """Warns, once for each row, if a read has received so much of the row that it is too wide."""
+        """Logs a warning, once for each row, if a read has received so much of the row that the row is too wide."""
         if (cells > self._many_cells or size > self._many_bytes) and (table, row) not in self._known:
             self._known.add((table, row))
             logger.warning(
@@ -83,7 +81,7 @@ class RowWidths:
 
 
 def bytes_of(names: Sequence[bytes], cells: Sequence[Any]) -> int:
-    """The approximate size of a page in bytes."""
+    """Returns the approximate size of a page in bytes."""
     step = -(-len(cells) // _SAMPLED)
     sampled = range(0, len(cells), step)
     return max(1, sum(len(names[at]) + len(cells[at].value) for at in sampled) * step)

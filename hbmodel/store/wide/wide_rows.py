@@ -1,4 +1,4 @@
-"""Describes where the objects of a model lie in wide rows, and converts their cells to one logical row for each
+"""Describes where the objects of a model are in wide rows, and converts their cells to one logical row for each
 object.
 """
 
@@ -24,7 +24,7 @@ deleted (observed with HBase 2.6.1; a test checks this).
 
 
 class Slice(Protocol):
-    """The same range of qualifiers in each row of a range of rows."""
+    """A slice: the same range of qualifiers in each row of a range of rows."""
 
     @property
     def rows(self) -> KeyRange:
@@ -33,12 +33,12 @@ class Slice(Protocol):
 
     @property
     def first(self) -> bytes:
-        """The first qualifier, inclusive."""
+        """The first qualifier of the slice, inclusive."""
         ...
 
     @property
     def stop(self) -> bytes | None:
-        """The first qualifier after the slice; None if it has no end."""
+        """The first qualifier after the slice; None if the slice has no end."""
         ...
 
 
@@ -55,19 +55,19 @@ class Places(Protocol):
         ...
 
     def cut(self, place: bytes) -> tuple[bytes, bytes]:
-        """The row key and the qualifier prefix (which includes the kind) of an object key."""
+        """Returns the row key and the qualifier prefix (which includes the kind) of an object key."""
         ...
 
     def join(self, row: bytes, prefix: bytes) -> bytes:
-        """The object key that belongs to a row key and a qualifier prefix (which includes the kind)."""
+        """Returns the object key that belongs to a row key and a qualifier prefix (which includes the kind)."""
         ...
 
     def slices(self, places: KeyRange, prefix_end: Callable[[bytes], int | None] | None = None) -> Sequence[Slice]:
-        """The slices that contain the objects whose object keys lie in a range, in the order of these keys."""
+        """Returns the slices that contain the objects whose object keys are in a range, in the order of these keys."""
         ...
 
     def places(self, rows: KeyRange) -> KeyRange:
-        """The object keys of all objects whose rows lie in a range."""
+        """Returns the range of the object keys of all objects whose rows are in a range."""
         ...
 
 
@@ -87,21 +87,21 @@ class WideRows:
 
     Attributes:
         family: the only family of the model.
-        places: where each object lies.
+        places: converts object keys to the places of objects, and back.
         prefix_end: returns how many of a qualifier's bytes are the prefix of its object (which includes the kind), or
             None if the qualifier belongs to no object of the model. No prefix is the beginning of another one, unless
             objects have one cell each, whose alias is empty.
-        columns: the columns of an object, `family:alias`, system columns included. A delete of the whole object names
-            all of them, even those that are absent.
-        view: the name of the table of logical rows; by default the table's own.
+        columns: the columns of an object, `family:alias`, system columns included. A delete of the whole object lists
+            all of them, even absent ones.
+        view: the name of the table of logical rows; by default the name of the table.
         row_version: the column in which each object gets the version of its row, which is stored in `ROW_VERSION`. The
-            version is read only with whole objects, or if this column is asked for. None if rows have no version.
-        kept: the columns that a delete of a whole object leaves unchanged, unless the delete names them.
+            version is read only with whole objects, or if this column is requested. None if rows have no version.
+        kept: the columns that a delete of a whole object leaves unchanged, unless the delete lists them.
         more: whether an object may have any number of other columns. If they fill a page, the rest of them is not read
             with the object.
-        rare: columns that few objects have, or none; a delete of the whole object names them too.
+        rare: columns that few or no objects have; a delete of the whole object lists them too.
         strict: whether a cell whose qualifier has the kind, but belongs to no object, is returned as a separate row
-            (see `STRANGE`). Otherwise it is left out.
+            (see `STRANGE`). If not, the cell is left out.
     """
 
     table: str
@@ -132,7 +132,7 @@ class WideRows:
         return self.columns == (self.lead,)
 
     def column(self, prefix: bytes, column: bytes) -> bytes:
-        """The column of the table that holds an object's column."""
+        """Returns the column of the table that holds an object's column."""
         if column == self.row_version:
             return self.lead + ROW_VERSION
         start = len(self.family) + 1
@@ -149,10 +149,9 @@ class ObjectRow(Struct, gc=False):
 class Unfolding:
     """Turns cells of a row into logical rows.
 
-    Most objects have the same columns as the previous one. So the names of the next cells, as many as the previous
-    object had, are joined and compared with the expected names in one step. If a key or an alias contains the family's
-    name with its colon, different names may have the same bytes after joining; in that case they are compared one by
-    one.
+    Most objects have the same columns as the previous one. So the names of as many next cells as the previous object
+    had are joined, and compared with the expected names in one step. If a key or an alias contains the family's name
+    with its colon, different names may have the same bytes after joining. In this case, they are compared one by one.
     """
 
     def __init__(self, wide: WideRows) -> None:
@@ -164,7 +163,7 @@ class Unfolding:
         self._names: list[bytes] = []
 
     def objects(self, row: bytes, names: Sequence[bytes], cells: Sequence[Cell]) -> list[ObjectRow]:
-        """The objects whose cells are among those of a row, in their order.
+        """Returns the objects to which the cells of a row belong, in their order.
 
         Args:
             names: the columns of the cells, in their order.
@@ -179,7 +178,7 @@ class Unfolding:
         while at < count:
             name = names[at]
             end = prefix_end(name[lead:])
-            if end is None:  # of another model
+            if end is None:  # the cell belongs to another model
                 if self._strict and name.startswith(kind, lead):
                     objects.append(ObjectRow(base + name[rest:], {STRANGE: cells[at]}))
                 at += 1

@@ -14,7 +14,7 @@ from hbmodel.errors import DecodingError, EncodingError
 Confidence = Literal["likely", "unsure"]
 
 ENOUGH: Final = 20
-"""The minimum number of examples for a likely guess."""
+"""The number of examples from which a guess may be `likely`."""
 
 TIMES: Final = range(946_684_800_000, 4_102_444_800_000)
 """Milliseconds since 1970 from 2000 to 2100."""
@@ -44,7 +44,7 @@ class CodecGuess:
 
 
 def is_exact(codec: Codec[Any], data: bytes) -> bool:
-    """Whether a codec decodes these bytes, and encodes the decoded value to the same bytes."""
+    """Returns whether a codec decodes the bytes and encodes the decoded value to the same bytes."""
     try:
         return codec.encode(codec.decode(data)) == data
     except (DecodingError, EncodingError):
@@ -52,7 +52,7 @@ def is_exact(codec: Codec[Any], data: bytes) -> bool:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether bytes are UTF-8 without control characters other than tabs and ends of lines."""
+    """Returns whether bytes are UTF-8 without control characters other than tabs and ends of lines."""
     if _CONTROL.search(data):
         return False
     try:
@@ -63,7 +63,7 @@ def is_text(data: bytes) -> bool:
 
 
 def literal(value: str | bytes) -> str:
-    """A Python literal, in double quotes if this needs no escapes."""
+    """Returns a Python literal, in double quotes if no escapes are needed then."""
     shown = repr(value)
     if shown.count("'") != 2 or '"' in shown or "\\" in shown:
         return shown
@@ -71,7 +71,7 @@ def literal(value: str | bytes) -> str:
 
 
 def in_bytes(widths: Sequence[int]) -> str:
-    """Some lengths in words, such as `3 to 5 bytes`."""
+    """Returns a text for some lengths, such as `3 to 5 bytes`."""
     low, high = min(widths), max(widths)
     unit = "byte" if high == 1 else "bytes"
     return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"

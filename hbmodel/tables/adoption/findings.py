@@ -1,4 +1,4 @@
-"""The findings of a check of a table, which are contradictions between a model and bytes, each with advice on what to
+"""The findings of a check of a table: contradictions between a model and the stored bytes, each with advice on what to
 do.
 """
 
@@ -37,8 +37,8 @@ class _About:
 
     Attributes:
         what: what was found.
-        do: what to declare or to do instead.
-        note: whether such a finding is only information, and does not prevent the adoption of the table.
+        do: what the user should declare or do instead.
+        note: whether such a finding is only information, so that it does not prevent the adoption of the table.
     """
 
     what: str
@@ -138,8 +138,8 @@ class Finding:
 
     Attributes:
         kind: what was found, such as `value`; the page on external tables lists all kinds.
-        subject: the field, if it is known, otherwise the column or family, as text; None if the finding is about whole
-            rows.
+        subject: the name of the field, or of the column or family if the field is not known; None if the finding is
+            about whole rows.
         count: the number of sampled objects with this finding; for `qualifier`, `undeclared`, `future`,
             `no-milliseconds` and `system-cell`, the number of cells.
         key: the row key of the first example; None for a finding about a family.
@@ -168,12 +168,12 @@ class Finding:
 
     @property
     def do(self) -> str:
-        """What to declare or to do instead."""
+        """What the user should declare or do instead."""
         return ABOUT[self.kind].do
 
     @property
     def note(self) -> bool:
-        """Whether the finding is only information, and does not prevent the adoption."""
+        """Whether the finding is only information, so that it does not prevent the adoption."""
         return ABOUT[self.kind].note
 
     def __str__(self) -> str:
@@ -188,7 +188,7 @@ SHOWN = 64
 """The maximum number of bytes of a value that a finding shows."""
 
 SUBJECTS = 20
-"""The maximum number of undeclared columns of a family that are separate findings."""
+"""For each family, at most this many undeclared columns are separate findings."""
 
 
 @define
@@ -214,7 +214,7 @@ class Collected:
         found: bytes | None = None,
         detail: str | None = None,
     ) -> None:
-        """Counts one more finding."""
+        """Counts one finding."""
         known = self._counted.get((kind, subject))
         if known is None:
             cut = None if found is None else found[:SHOWN]
@@ -223,8 +223,8 @@ class Collected:
             known.count += 1
 
     def add_column(self, kind: Kind, column: bytes, **example: Any) -> None:
-        """Counts one more cell of a column. If the family has `SUBJECTS` such columns already, cells of further columns
-        are counted for the family.
+        """Counts one cell of a column. If findings were already counted for `SUBJECTS` columns of the family, the cells
+        of other columns are counted for the family.
         """
         name = text_of(column)
         if (kind, name) not in self._counted:
@@ -234,7 +234,7 @@ class Collected:
         self.add(kind, name, **example)
 
     def findings(self) -> Sequence[Finding]:
-        """All findings, in the order of their kinds, notes last."""
+        """Returns all findings, in the order of their kinds, notes last."""
         order = {kind: (about.note, at) for at, (kind, about) in enumerate(ABOUT.items())}
         found = [
             Finding(kind, subject, each.count, each.key, each.found, each.detail)
@@ -244,5 +244,5 @@ class Collected:
 
 
 def text_of(column: bytes) -> str:
-    """A column or family as text: printable ASCII as it is, other bytes as `\\xNN`."""
+    """Returns a column or family as text: printable ASCII as it is, other bytes as `\\xNN`."""
     return "".join(chr(byte) if 32 < byte < 127 and byte != 92 else f"\\x{byte:02x}" for byte in column)

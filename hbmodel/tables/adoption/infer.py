@@ -29,7 +29,7 @@ class InferredField:
         column: `family:qualifier`; None for a field of the row key.
         annotation: the type of its values, as source text.
         codec: the codec, as source text, such as `java.Long`.
-        in_qualifier: whether it is a key field in the qualifier.
+        in_qualifier: whether the field is a key field that is stored in the qualifier.
         confidence: `likely` or `unsure`.
         reason: the evidence for the guess, in a few words.
         example: the bytes of the first value that was read, at most 64 of them.
@@ -49,15 +49,15 @@ class InferredField:
 class InferredModel:
     """A model that hbmodel proposes for a table.
 
-    Its text is the source of the model, and of the models of other families.
+    Its text is the source of this model and of `others`.
 
     Attributes:
         table: the name of the table.
         rows: how many rows were read.
-        guesses: the fields of the key in their order, then the columns.
+        guesses: the key fields in their order, then the columns.
         salt: the salt, as source text, or None.
         exists: the `family:qualifier` of the cell that shows that a row exists, or None.
-        source: a Python module that declares the model and the others.
+        source: the source of a Python module that declares this model and `others`.
         others: further models of the table, one for each family whose qualifiers may be data.
     """
 
@@ -79,7 +79,7 @@ def infer(store: Store, table: str, *, sample: int = ROWS) -> InferredModel:
     Rows from the start, the middle and the end of every region are read, with at most 1,000 cells each. Each guess is
     marked as `likely` or `unsure`, with the reason. Every codec and salt fits all sampled rows, but may still be wrong.
     So correct the model, and check it with `adopt`. If a family has many qualifiers, and none of them is in most rows,
-    the family gets a model of its own, whose objects are the cells. Nothing is registered or written.
+    a separate model is proposed for the family, whose objects are the cells. Nothing is registered or written.
 
     Args:
         store: the store that holds the table.
@@ -122,7 +122,9 @@ def infer(store: Store, table: str, *, sample: int = ROWS) -> InferredModel:
 
 @frozen
 class _Written:
-    """A model without its source, and the lines of its class. They contain bytes of the table only as literals."""
+    """A model whose `source` is not set yet, and the source lines of its class. The lines contain bytes of the table
+    only as literals.
+    """
 
     model: InferredModel
     lines: Sequence[str]
@@ -142,7 +144,7 @@ def _model(table: str, keys: Sequence[bytes], chosen: Chosen) -> InferredModel:
 
 
 def _of_columns(name: str, table: str, rows: int, key: InferredKey, chosen: Chosen) -> _Written:
-    """The model of the columns that have names."""
+    """Returns the model that declares columns."""
     names, flag = FieldNames(), chosen.flag
     parts = _key_fields(names, key)
     columns = [_column(names, found, rows) for found in chosen.columns]
@@ -166,7 +168,7 @@ def _of_columns(name: str, table: str, rows: int, key: InferredKey, chosen: Chos
 
 
 def _of_cells(name: str, table: str, rows: int, key: InferredKey, objects: CellObjects) -> _Written:
-    """The model of a family whose cells are objects."""
+    """Returns the model of a family in which each cell is an object."""
     names, profile = FieldNames(), objects.profile
     parts = _key_fields(names, key)
     inner = [
@@ -196,7 +198,9 @@ def _of_cells(name: str, table: str, rows: int, key: InferredKey, objects: CellO
 
 
 def _of_qualifier(part: str) -> str:
-    """The name of a field in the qualifier, made from its name in a row key: `qualifier1` from `part1`."""
+    """Returns the name of a field in the qualifier, made from the name that it would have in a row key: `qualifier1`
+    from `part1`.
+    """
     return f"qualifier{part.removeprefix('key').removeprefix('part')}"
 
 
@@ -232,7 +236,7 @@ def _column(names: FieldNames, found: ColumnFound, rows: int) -> InferredField:
 
 
 def _module(written: Sequence[_Written]) -> str:
-    """A module that declares some models."""
+    """Returns the source of a module that declares the models."""
     rows, codecs = written[0].model.rows, [guess.codec for each in written for guess in each.model.guesses]
     lines = [f"# A proposal from {rows} rows: correct it, then check it with hb.tables.adopt."]
     if any("Any" in codec for codec in codecs):
@@ -246,7 +250,7 @@ def _module(written: Sequence[_Written]) -> str:
 
 
 def _head(name: str, table: str, family: bytes, key: InferredKey, more: Sequence[str]) -> Iterator[str]:
-    """The first lines of a class."""
+    """Yields the first lines of a class."""
     options = [f"table={literal(table)}", f"family={literal(family.decode())}", "external=True"]
     if key.salt is not None:
         options.append(f"salt={key.salt}")
@@ -273,7 +277,7 @@ def _comment(field: InferredField) -> str:
 
 
 def _alias(family: bytes, qualifier: bytes) -> str:
-    """A qualifier as the literal that declares it."""
+    """Returns the source literal that declares a qualifier."""
     try:
         text = qualifier.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Guesses the codec of a column from its sampled values, and keeps what is needed to declare it."""
+"""Guesses the codec of a column from its sampled values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hbmodel.encoding.codecs.time_text import DateText, DatetimeText
 from hbmodel.tables.adoption.codec_guess import ENOUGH, TIMES, CodecGuess, in_bytes, is_exact, is_text
 
 PLAUSIBLE: Final = 1 << 61
-"""Longs of this value or more are not taken for numbers; nanoseconds since 1970 are below it."""
+"""Eight bytes are not taken for a number if the number is this large or larger; nanoseconds since 1970 are smaller."""
 
 SMALL_LONG: Final = 1 << 53
 SMALL_INT: Final = 1 << 24
@@ -34,7 +34,7 @@ class _Form:
     Attributes:
         test: whether a value looks as if this codec had written it. In addition, the codec must encode the decoded
             value to the same bytes.
-        reason: the evidence for it.
+        reason: the evidence for this codec.
     """
 
     annotation: str
@@ -95,7 +95,7 @@ TEXT_CODECS: Final[Mapping[str, Codec[Any]]] = {
     'Bool("True", "False")': BoolText("True", "False"),
     'Bool("true", "false")': BoolText("true", "false"),
 }
-"""Codecs of `hb.codecs.as_text` that may fit where every value is text, the first choice first."""
+"""Codecs of `hb.codecs.as_text` that may fit if every value is text, the first choice first."""
 
 TRAITS: Final[Mapping[str, Test]] = {
     "zero": lambda data: not any(data),
@@ -117,14 +117,14 @@ TRAITS: Final[Mapping[str, Test]] = {
 
 @define
 class ValueProfile:
-    """What the values of a column have in common. The values themselves are not kept.
+    """The common properties of the values of a column. The values themselves are not kept.
 
     Attributes:
-        count: how many there are.
-        empty: how many of them are empty.
+        count: how many values there are.
+        empty: how many values are empty.
         first: the first value that is not empty; if all are empty, an empty value.
-        constant: whether all are the same.
-        widths: the smallest and the greatest length.
+        constant: whether all values are the same.
+        widths: the smallest and the largest length of a value.
     """
 
     count: int = 0
@@ -136,7 +136,7 @@ class ValueProfile:
     _traits: Sequence[str] = field(default=tuple(TRAITS))
 
     def add(self, data: bytes) -> None:
-        """Takes one more value into account."""
+        """Adds one value to the profile."""
         known = self.count > 0 and data == self.first
         self.count += 1
         self.empty += not data
@@ -153,7 +153,7 @@ class ValueProfile:
 
     @classmethod
     def of_all(cls, profiles: Collection[ValueProfile]) -> ValueProfile:
-        """What the values of several columns have in common. At least one column must be given."""
+        """Returns the common properties of the values of several columns. At least one column must be given."""
         firsts = [each.first for each in profiles]
         return cls(
             sum(each.count for each in profiles),
@@ -166,7 +166,7 @@ class ValueProfile:
         )
 
     def guess(self) -> CodecGuess:
-        """The first codec that decodes every value and encodes it to the same bytes."""
+        """Returns the first codec that decodes every value and encodes it to the same bytes."""
         if not self.widths[1]:
             return CodecGuess("bytes", "hb.Bytes", Bytes, False, "always empty")
         form = self._forms[0]

@@ -19,18 +19,18 @@ from hbmodel.tables.adoption.inferred_columns import ValueProfile
 from hbmodel.tables.adoption.table_sample import CELLS
 
 MANY: Final = 50
-"""If a family has more qualifiers, they may contain objects."""
+"""If a family has more than this many qualifiers, the qualifiers may be data."""
 
 MOST: Final = 10_000
 """The maximum number of qualifiers of a family whose values are examined."""
 
 MOST_KINDS: Final = 3
-"""The maximum number of prefixes of qualifiers. A model is proposed for each of these prefixes."""
+"""If the qualifiers of a family have at most this many prefixes, a model is proposed for each prefix."""
 
 PREFIX: Final = re.compile(rb"[A-Za-z][A-Za-z0-9]*[^A-Za-z0-9]")
 
 SHARE: Final = 10
-"""A column of a wide family is listed if at least one row in this many has it, and more than one row."""
+"""A column of a wide family is listed if at least one in this many rows has it, and more than one row in all."""
 
 
 @frozen
@@ -38,7 +38,7 @@ class ColumnFound:
     """A column that the model declares.
 
     Attributes:
-        everywhere: whether every sampled row has it.
+        everywhere: whether every sampled row has the column.
     """
 
     family: bytes
@@ -52,7 +52,7 @@ class FamilyFound:
     """The columns of one family.
 
     Attributes:
-        profiles: by qualifier.
+        profiles: the profile of the values of each column, by qualifier.
         more: how many cells do not have one of the first `MOST` qualifiers.
     """
 
@@ -65,9 +65,9 @@ class CellObjects:
     """A family whose qualifiers are data, so that each cell may be an object.
 
     Attributes:
-        qualifiers: those whose values were examined, in order.
-        more: whether there are others.
-        profile: what the values of all cells have in common.
+        qualifiers: the qualifiers whose values were examined, in order.
+        more: whether the family has further qualifiers.
+        profile: the common properties of the values of all cells.
     """
 
     family: bytes
@@ -78,12 +78,12 @@ class CellObjects:
 
 @frozen
 class Chosen:
-    """What the models of the sampled rows declare.
+    """The columns and families that the models for the sampled rows declare.
 
     Attributes:
-        columns: by family and qualifier.
+        columns: the columns to declare, by family and qualifier.
         flag: the cell that has the same value in every row, if nothing else shows that a row exists.
-        objects: the families that need models of their own.
+        objects: the families that need separate models.
         notes: comments about what is left out.
     """
 
@@ -95,14 +95,14 @@ class Chosen:
 
 @define
 class SampledColumns:
-    """Takes sampled rows, and keeps what their columns have in common."""
+    """The profiles of the columns of sampled rows."""
 
     rows: int = 0
     families: dict[bytes, FamilyFound] = field(factory=dict)
     cut: bool = False
 
     def add(self, row: Row) -> None:
-        """Takes one more row into account."""
+        """Adds one row to the profiles."""
         self.rows += 1
         self.cut = self.cut or len(row.columns) >= CELLS
         for column, cell in row.columns.items():
@@ -117,7 +117,7 @@ class SampledColumns:
             profile.add(cell.value)
 
     def chosen(self) -> Chosen:
-        """The columns to declare. The result is empty only if none of the sampled columns can be declared."""
+        """Returns the columns to declare. The result is empty only if none of the sampled columns can be declared."""
         notes = ["some rows have more cells than were read: columns at their ends may be missing"] if self.cut else []
         columns: list[ColumnFound] = []
         rare: list[ColumnFound] = []
@@ -146,8 +146,8 @@ class SampledColumns:
         return Chosen([found for found in columns if found is not flag], flag, objects, notes)
 
     def _are_data(self, profiles: Mapping[bytes, ValueProfile]) -> bool:
-        """Whether the qualifiers of a family may be data: there are many, none is in most rows, and all values have one
-        form.
+        """Returns whether the qualifiers of a family may be data: there are many, none is in most rows, and all values
+        have one form.
         """
         if len(profiles) <= MANY or b"" in profiles or _kinds([*profiles], ()):
             return False
@@ -157,7 +157,9 @@ class SampledColumns:
         return known or all(profile.guess().codec is Bytes for profile in profiles.values())
 
     def _flag(self, columns: Sequence[ColumnFound]) -> ColumnFound | None:
-        """A cell that has one byte (not 00), the same in every row. None if another column is also in every row."""
+        """Returns a column whose value is the same single byte (not 00) in every row. Returns None if there is no such
+        column, or if every row also has a column with other values.
+        """
         everywhere = [found for found in columns if found.everywhere]
         if any(not _is_flag(found, self.rows) for found in everywhere):
             return None
@@ -180,7 +182,7 @@ def _is_declarable(family: bytes) -> bool:
 def _declarable(
     family: bytes, profiles: Mapping[bytes, ValueProfile], notes: list[str]
 ) -> Iterator[tuple[bytes, ValueProfile]]:
-    """The columns, without those whose names hbmodel uses for system cells."""
+    """Yields the columns, without those whose names hbmodel uses for system cells."""
     for qualifier, profile in profiles.items():
         try:
             as_qualifier("", qualifier, empty=True, external=True)
@@ -194,7 +196,7 @@ def _declarable(
 
 
 def _wide(family: bytes, left: Sequence[bytes], more: int, listed: Collection[bytes]) -> str:
-    """The note on qualifiers that are not listed."""
+    """Returns the note about qualifiers that the model does not list."""
     number = f"more than {len(left)}" if more else f"{len(left)}"
     widths = [len(qualifier) for qualifier in left]
     kinds = _kinds(left, listed)
@@ -211,8 +213,8 @@ def _wide(family: bytes, left: Sequence[bytes], more: int, listed: Collection[by
 
 
 def _kinds(left: Sequence[bytes], listed: Collection[bytes]) -> Sequence[bytes]:
-    """The prefixes of qualifiers, up to the first separator, if there are only a few of them and every qualifier has
-    one. No listed qualifier may begin with one of these prefixes.
+    """Returns the prefixes of the qualifiers, each up to the first separator, if there are only a few prefixes and
+    every qualifier has one. No listed qualifier may begin with one of these prefixes.
     """
     kinds: set[bytes] = set()
     for qualifier in left:

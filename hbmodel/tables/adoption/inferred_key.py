@@ -33,13 +33,13 @@ DELIMITERS: Final = (b"|", b":", b"#", b"_", b"-", b"/", b",", b"\x00")
 """The possible delimiters between the parts of a key, the first choice first."""
 
 CLEAR: Final = (b"|", b"#", b"\x00")
-"""Delimiters that seldom have another purpose."""
+"""Delimiters that are seldom used for other purposes."""
 
 MOST_PARTS: Final = 8
-"""Keys with more delimiters are treated as one text."""
+"""Keys with more parts than this are treated as one text."""
 
 SHORTEST_HEX: Final = 8
-"""Fewer hex digits may be words, such as `cafe`."""
+"""Shorter sequences of hex digits may be words, such as `cafe`."""
 
 WIDEST_NUMBER: Final = 1_000
 """The maximum number of digits that are read as a number, because Python refuses to convert a very large number of
@@ -47,17 +47,17 @@ digits.
 """
 
 LONG_NUMBER: Final = 10
-"""Numbers of so many digits are times or ids, which all have the same number of digits."""
+"""Numbers with at least this many digits are taken for times or ids, which all have the same number of digits."""
 
 MILLISECOND_DIGITS: Final = 13
 
 LONG: Final = 8
-"""The bytes of a long."""
+"""The number of bytes of a long."""
 
 LONG_MAX: Final = (1 << 63) - 1
 
 PROOF: Final = 32.0
-"""How many bits of prefixes must agree with a salt before chance is excluded."""
+"""How many bits of the prefixes must agree with a salt, so that the agreement is not taken for chance."""
 
 LONGEST_PREFIX: Final = 3
 """The longest prefix that is examined as a possible salt, in bytes."""
@@ -87,8 +87,8 @@ class InferredKey:
 
 
 def infer_key(keys: Sequence[bytes]) -> InferredKey:
-    """The salt and the fields of keys. At least one key must be given. All given keys can be decoded with the result,
-    and encoded again.
+    """Guesses the salt and the fields of keys. At least one key must be given. All given keys can be decoded with the
+    result and encoded to the same bytes again.
     """
     rests = {width: [key[width:] for key in keys] for width in range(1, LONGEST_PREFIX + 1)}
     firsts = {width: found for width, rest in rests.items() if (found := _first_fields(rest)) is not None}
@@ -106,7 +106,7 @@ def infer_key(keys: Sequence[bytes]) -> InferredKey:
 
 
 def _salts(first: int) -> Iterator[tuple[str, Salt]]:
-    """The salts that are possible if `first` is the largest first byte of the keys."""
+    """Yields the salts that are possible if `first` is the largest first byte of the keys."""
     for buckets in range(max(2, first + 1), 257):
         yield f"hb.HashSalt({buckets})", HashSalt(buckets)
         yield f"hb.salts.JavaHashSalt({buckets})", JavaHashSalt(buckets)
@@ -119,8 +119,8 @@ class _FoundSalt:
     """A salt that explains the beginnings of all keys, as source text.
 
     Attributes:
-        width: the bytes that it takes in a key.
-        by_first: whether it is computed from the first field alone.
+        width: the number of bytes of the salt in a key.
+        by_first: whether the salt is computed only from the first field.
     """
 
     text: str
@@ -129,10 +129,10 @@ class _FoundSalt:
 
 
 def _salt(keys: Sequence[bytes], salted: Mapping[int, Sequence[bytes]]) -> _FoundSalt | None:
-    """The salt that explains the beginnings of all keys.
+    """Returns the salt that explains the beginnings of all keys.
 
     Args:
-        salted: by the width of a salt, the bytes of each key from which it may be computed.
+        salted: for each width of a salt, the bytes of each key from which the salt may be computed.
     """
     for text, salt in _salts(max(key[0] for key in keys)):
         if salt.width in salted and _computes(salt, keys, salted[salt.width]):
@@ -141,7 +141,7 @@ def _salt(keys: Sequence[bytes], salted: Mapping[int, Sequence[bytes]]) -> _Foun
 
 
 def _salt_of_text(keys: Sequence[bytes], firsts: Mapping[int, _Firsts]) -> str | None:
-    """A remark, if the keys begin with a digest of the first field without its delimiter."""
+    """Returns a remark if the keys begin with a digest of the first field without its delimiter."""
     for digits, (plain, _) in firsts.items():
         if _computes(DigestSalt(digits), keys, plain):
             return (
@@ -152,7 +152,9 @@ def _salt_of_text(keys: Sequence[bytes], firsts: Mapping[int, _Firsts]) -> str |
 
 
 def _first_fields(keys: Sequence[bytes]) -> _Firsts | None:
-    """The first field of each key, without and with the delimiter after it. None if the keys have no delimiter."""
+    """Returns the first field of each key, without and with the delimiter after it, or None if the keys have no
+    delimiter.
+    """
     delimiter = _delimiter(keys)
     if delimiter is None:
         return None
@@ -161,14 +163,16 @@ def _first_fields(keys: Sequence[bytes]) -> _Firsts | None:
 
 
 def _computes(salt: Salt, keys: Sequence[bytes], salted: Sequence[bytes]) -> bool:
-    """Whether a salt of these bytes explains the beginnings of the keys, and not by chance."""
+    """Returns whether a salt of these bytes explains the beginnings of the keys, and whether the agreement is more than
+    chance.
+    """
     if not all(key.startswith(salt.prefix(salt.bucket(data))) for key, data in zip(keys, salted, strict=True)):
         return False
     return len(set(salted)) * log2(salt.buckets) >= PROOF and len({key[: salt.width] for key in keys}) > 1
 
 
 def _perhaps_salted(keys: Sequence[bytes]) -> str | None:
-    """A remark, if the keys begin with a short prefix that has few values and does not depend on the rest of the
+    """Returns a remark if the keys begin with a short prefix that has few values and does not depend on the rest of the
     key.
     """
     for width in range(1, LONGEST_PREFIX + 1):
@@ -184,7 +188,7 @@ def _perhaps_salted(keys: Sequence[bytes]) -> str | None:
         unrelated = all(2 * len(each) > len(union) for each in behind.values())
         if even and not unrelated:
             return None  # a longer prefix would only contain more bytes of the following part
-        # In a random key, the bytes after the prefix have the same variety of values as the prefix.
+        # If keys are random, the bytes after the prefix have the same variety of values as the prefix.
         other = 2 * len(union & counts.keys()) < len(union | counts.keys())
         if even and unrelated and other:
             return (
@@ -198,7 +202,7 @@ def _perhaps_salted(keys: Sequence[bytes]) -> str | None:
 
 
 def infer_fields(keys: Sequence[bytes]) -> Sequence[tuple[str, CodecGuess, bytes]]:
-    """The fields of keys without a salt, in key order, each with its name and an example."""
+    """Returns the fields of keys without a salt, in key order, each with its name and an example."""
     parts = _guesses(keys)
     names = ["key"] if len(parts) == 1 else [f"part{at}" for at in range(1, len(parts) + 1)]
     layout = KeyLayout(tuple(KeyField(name, guess.codec) for name, guess in zip(names, parts, strict=True)))
@@ -237,9 +241,10 @@ def _guesses(keys: Sequence[bytes]) -> Sequence[CodecGuess]:
 
 
 def _ended_by_long(keys: Sequence[bytes]) -> Sequence[CodecGuess] | None:
-    """The fields of keys that are text followed by a number of eight bytes. None if the keys have no such form.
+    """Returns the fields of keys that are text followed by a number of eight bytes, or None if the keys do not have
+    this form.
 
-    Without a delimiter before the number, only times are taken for numbers.
+    Without a delimiter before the number, eight bytes are taken for a number only if they are a time.
     """
     heads, ends = [key[:-LONG] for key in keys], [key[-LONG:] for key in keys]
     if not all(heads) or not all(is_text(head.replace(b"\x00", b"")) for head in heads):
@@ -260,10 +265,10 @@ def _ended_by_long(keys: Sequence[bytes]) -> Sequence[CodecGuess] | None:
 
 
 def _delimited(fields: Sequence[Sequence[bytes]], delimiter: bytes) -> Sequence[CodecGuess]:
-    """The fields of keys with a delimiter between them, from the values of each.
+    """Returns the fields of keys with a delimiter between them, from the values of each.
 
-    Digits are taken for numbers of fixed width if a field has leading zeros, or is as long as a time. Otherwise other
-    keys may have more digits.
+    Digits are taken for numbers of fixed width only if a field has leading zeros or is as long as a time. Otherwise
+    keys that were not sampled may have more digits.
     """
     shown = literal(delimiter if delimiter == bytes(1) else delimiter.decode())
     likely = len(fields[0]) >= ENOUGH and delimiter in CLEAR
@@ -290,7 +295,7 @@ def _is_padded(values: Sequence[bytes]) -> bool:
 
 
 def _number(keys: Sequence[bytes], width: int) -> CodecGuess | None:
-    """The codec of keys of one width, if the keys are numbers."""
+    """Returns the codec of keys of one width, if the keys are numbers."""
     enough = len(keys) >= ENOUGH
     if width == MILLISECOND_DIGITS and all(map(DECIMAL.fullmatch, keys)):
         times = ReverseDecimalText(width)
@@ -314,7 +319,7 @@ def _number(keys: Sequence[bytes], width: int) -> CodecGuess | None:
 
 
 def _time(longs: Sequence[bytes]) -> CodecGuess | None:
-    """The codec of numbers of eight bytes, if all are times."""
+    """Returns the codec of numbers of eight bytes, if all of them are times."""
     numbers, enough = [int.from_bytes(each, "big") for each in longs], len(longs) >= ENOUGH
     if all(number in TIMES for number in numbers):
         reason = "8 bytes, times in milliseconds (java.LongTime for datetimes)"
@@ -326,7 +331,7 @@ def _time(longs: Sequence[bytes]) -> CodecGuess | None:
 
 
 def _delimiter(keys: Sequence[bytes]) -> bytes | None:
-    """The delimiter that occurs the same number of times in every key, if there is one."""
+    """Returns the delimiter that occurs the same number of times in every key, if there is one."""
     for delimiter in DELIMITERS:
         counts = {key.count(delimiter) for key in keys}
         # Text contains no zero bytes, so every zero byte must be a delimiter.

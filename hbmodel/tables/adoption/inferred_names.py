@@ -18,7 +18,7 @@ _SHOWN_BYTES: Final = 8
 
 
 def class_name(table: str) -> str:
-    """A class name made from the name of a table: `OrderItems` from `shop:order_items`."""
+    """Returns a class name made from the name of a table: `OrderItems` from `shop:order_items`."""
     words = re.findall(r"[A-Za-z0-9]+", table.rpartition(":")[2])
     name = "".join(word[0].upper() + (word[1:].lower() if word.isupper() else word[1:]) for word in words)
     if not name or name[0].isdigit():
@@ -28,12 +28,12 @@ def class_name(table: str) -> str:
 
 @define
 class FieldNames:
-    """Gives each field a unique name."""
+    """Makes a unique name for each field."""
 
     _taken: set[str] = field(factory=set)
 
     def name(self, wanted: str) -> str:
-        """The name, followed by a number if it is taken."""
+        """Returns the wanted name, followed by a number if the name is already used."""
         name, number = wanted, 2
         while name in self._taken:
             name, number = f"{wanted}_{number}", number + 1
@@ -41,7 +41,7 @@ class FieldNames:
         return name
 
     def of_column(self, qualifier: bytes) -> str:
-        """A name made from a qualifier: `order_id` from `orderId`."""
+        """Returns a name made from a qualifier: `order_id` from `orderId`."""
         text = qualifier.decode("utf-8", "replace")
         parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", text)
         name = re.sub(r"[^A-Za-z0-9]+", "_", parted).strip("_").lower()[:_LONGEST].strip("_")

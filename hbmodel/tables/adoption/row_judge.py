@@ -28,7 +28,7 @@ from hbmodel.tables.adoption.findings import Collected, Kind, text_of
 from hbmodel.tables.adoption.table_sample import CELLS
 
 LATE = 60_000
-"""A timestamp counts as in the future if it is more than this many milliseconds ahead of this machine's clock."""
+"""A timestamp is reported as in the future if it is more than this many milliseconds ahead of this machine's clock."""
 
 MILLISECONDS = 10**14
 """Timestamps from here on (the year 5138) are surely not in milliseconds."""
@@ -46,12 +46,13 @@ SYSTEM = frozenset(
 """The qualifiers of hbmodel's own cells."""
 
 ColumnTest = Callable[[bytes], bool]
-"""Tests a column, `family:qualifier`."""
+"""A condition on a column, which is given as `family:qualifier`."""
 
 
 @define
 class Tally:
-    """How many rows and objects were judged. For a wide model, rows without a cell of the model count as absent.
+    """The numbers of rows and objects that were judged. For a wide model, rows without a cell of the model count as
+    absent.
 
     Attributes:
         rows: the rows that have a cell in the families of the model.
@@ -68,10 +69,10 @@ class Tally:
 
 @define
 class RowJudge:
-    """Takes rows as they are in the table, and collects contradictions to the model.
+    """Collects the contradictions between stored rows and the model.
 
     Attributes:
-        has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.
+        has_system_cells: whether it is registered that hbmodel adds cells to the table's rows.
         others: for each other registered model of the table, a function that tells whether a column belongs to that
             model. Such columns need no declaration.
     """
@@ -118,7 +119,7 @@ class RowJudge:
                 )
 
     def _declared_cells(self, key: bytes) -> Mapping[bytes, Cell]:
-        """The cells of a long row that the model declares."""
+        """Returns the cells of a long row that the model declares."""
         schema = self.schema
         columns = [*self._known, *([] if schema.exists_column is None else [schema.exists_column])]
         (row,) = self.store.get(schema.table, [key], columns)
@@ -135,7 +136,7 @@ class RowJudge:
             elif wide.prefix_end(column[start:]) is not None:
                 names.append(column)
             elif not column.startswith(self.schema.kind, start):
-                continue  # the kind does not concern other qualifiers
+                continue  # a qualifier of another kind does not belong to the model
             elif wide.strict:
                 self.collected.add("qualifier", key=key, found=column[start:])
             else:
@@ -156,8 +157,8 @@ class RowJudge:
 
         Args:
             row: the row key.
-            place: the object key; the row key, unless objects share rows.
-            cells: by `family:alias`.
+            place: the object key, which is the row key unless objects share rows.
+            cells: the cells of the object, by `family:alias`.
         """
         found = self.collected
         cells = self._without_system_cells(row, cells)
@@ -186,7 +187,7 @@ class RowJudge:
         self._count("objects" if readable else "unreadable")
 
     def _key(self, row: bytes, place: bytes) -> bool:
-        """Whether the key can be read. It cannot if its salt bucket is wrong."""
+        """Returns whether the key can be read. A key with a wrong salt bucket cannot be read."""
         schema, found = self.schema, self.collected
         width, salt = schema.salt.width, schema.salt
         try:
@@ -229,7 +230,7 @@ class RowJudge:
             if column not in self._known and column != self.schema.exists_column and column.partition(b":")[2] in SYSTEM
         ]
         for column in system:
-            if column == self.schema.expiry_column:  # an external model puts it too, into rows with a TTL
+            if column == self.schema.expiry_column:  # this model writes this cell too, into rows with a TTL
                 continue
             self.collected.add_column("system-cell", column, key=row, found=cells[column].value)
         return {column: cell for column, cell in cells.items() if column not in system} if system else cells
@@ -243,8 +244,8 @@ class RowJudge:
                 self.collected.add_column("undeclared", column, key=row, found=cell.value)
 
     def _is_of_others(self, column: bytes) -> bool:
-        """Whether a cell belongs to another model. If objects share rows, a cell with the prefix of an object belongs
-        to this model.
+        """Returns whether a cell belongs to another model or program. If objects share rows, a cell with the prefix of
+        an object belongs to this model.
         """
         return self.schema.wide is None and any(test(column) for test in self.others)
 

@@ -31,13 +31,13 @@ def judge_sample(
     others: Sequence[ColumnTest] = (),
     families: Collection[bytes] = (),
 ) -> Judgement:
-    """Judges about this number of rows of the model's table that have a cell in the model's families.
+    """Judges about `count` rows of the model's table. Only rows that have a cell in the model's families are judged.
 
     Args:
-        has_system_cells: whether the registry knows that hbmodel adds cells to the table's rows.
+        has_system_cells: whether it is registered that hbmodel adds cells to the table's rows.
         others: for each other registered model of the table, a function that tells whether a column belongs to that
             model. Such columns need no declaration.
-        families: the families of the other registered models. They need no declaration either.
+        families: the families of the other registered models. Their columns need no declaration either.
     """
     judge = RowJudge(store, schema, has_system_cells, others)
     with numbers_as_names():

@@ -27,10 +27,10 @@ WIDTH = 24
 
 
 def sampled_rows(store: Store, table: str, count: int, families: Sequence[bytes] = ()) -> Iterator[Row]:
-    """About the given number of rows, each once, or all rows if the table has fewer.
+    """Yields about `count` rows, each once, or all rows if the table has fewer.
 
-    Each region contributes its first rows, its last ones, and rows that follow keys which are evenly spread between
-    these. If there are more regions than rows to read, only some of the regions are read, evenly spread over the table.
+    The first and the last rows of each region are read, and rows from evenly spread places between them. If there are
+    more regions than rows to read, only some of the regions are read, evenly spread over the table.
 
     Args:
         families: the families to read; rows without a cell in them are left out. By default all families.
@@ -43,7 +43,7 @@ def sampled_rows(store: Store, table: str, count: int, families: Sequence[bytes]
 
 
 def _of_region(store: Store, table: str, region: KeyRange, count: int, families: Sequence[bytes]) -> Iterator[Row]:
-    """The first rows, then the last ones backwards, then rows between them."""
+    """Yields the first rows of a region, then the last ones backwards, then rows between them."""
     read = partial(_read, store, table, families)
     part = -(-count // 3)
     found, row = 0, None
@@ -85,7 +85,7 @@ def _read(
 
 
 def _spread(low: bytes, high: bytes, count: int) -> Sequence[bytes]:
-    """Keys that are evenly spread between the keys `low` and `high`; `count` is their number."""
+    """Returns `count` keys that are evenly spread between the keys `low` and `high`."""
     common = next((at for at, (one, other) in enumerate(zip(low, high, strict=False)) if one != other), len(low))
     first, last = (int.from_bytes(key[common : common + WIDTH].ljust(WIDTH, b"\x00")) for key in (low, high))
     step = (last - first) / (count + 1)

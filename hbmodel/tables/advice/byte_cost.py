@@ -24,11 +24,11 @@ from hbmodel.store.values import CELL_OVERHEAD, Row
 MILLION = 1_000_000
 
 TIMESTAMP = 8
-"""Bytes of a cell's time."""
+"""The number of bytes of a cell's timestamp."""
 
 FRAME: Final = CELL_OVERHEAD - TIMESTAMP
-"""Bytes that every cell has, whatever it contains: the lengths of key and value (8), of row key (2) and of family (1),
-and the type (1).
+"""The number of bytes of every cell that do not depend on its contents: the lengths of key and value (8), of row key
+(2) and of family (1), and the type (1).
 """
 
 _BINARY = (UInt8, UInt16, UInt32, UInt64, Int8, Int16, Int32, Int64)
@@ -36,7 +36,7 @@ _BINARY = (UInt8, UInt16, UInt32, UInt64, Int8, Int16, Int32, Int64)
 
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEX = re.compile("[0-9a-f]+|[0-9A-F]+")
-"""Hex digits of the same case, so that the text can be made from the bytes again."""
+"""Hex digits of the same case. The text can be made from the bytes again only if all digits have the same case."""
 
 
 @frozen
@@ -63,7 +63,7 @@ class CodecCost:
     Attributes:
         form: `stored` for the form in which the values are stored, or the name of a possible form: a binary number,
             decimal text, a digest, ...
-        bytes: the average size of a value.
+        bytes: the average size of a value in this form.
         saved: bytes per million objects that this form would save; negative if it needs more. The bytes of a key field
             are counted for every cell, because every cell contains the key.
     """
@@ -87,8 +87,8 @@ class ByteCost:
         timestamp: bytes of the cells' timestamps.
         value: bytes of values.
         frame: bytes of lengths and types.
-        names: costs of each family and column, the costliest first.
-        codecs: costs of the values of key fields and columns that could have other forms.
+        names: the cost of each name of a family and a column, the highest cost first.
+        codecs: the costs of the values of key fields and columns that could have other forms.
     """
 
     objects: int
@@ -136,7 +136,7 @@ class ByteCost:
 
 
 def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
-    """How the bytes of sampled objects are used.
+    """Returns how the bytes of sampled objects are used.
 
     Args:
         rows: the rows of the objects; in a wide model, their row keys are object keys.
@@ -168,8 +168,8 @@ def byte_cost(schema: TableSchema, rows: Sequence[Row]) -> ByteCost:
 
 
 def _names(schema: TableSchema, column_counts: Mapping[bytes, int], objects: int) -> tuple[NameCost, ...]:
-    """The costs of the names that a model can choose, which are those of families and column aliases. The keys of maps
-    do not count.
+    """Returns the costs of the names that a model can choose, which are the names of families and the aliases of
+    columns. The keys of maps are not included.
     """
     families, aliases = Counter[bytes](), Counter[bytes]()
     own = {f.column for f in schema.columns if f.kind != "version"}
@@ -205,7 +205,7 @@ def _codecs(schema: TableSchema, rows: Sequence[Row], cells: int) -> tuple[Codec
 
 
 def _sizes(layout: KeyLayout, key: Sequence[Any]) -> list[int]:
-    """The number of bytes of each key field, in the row key or in the qualifier."""
+    """Returns the number of bytes of each key field, in the row key or in the qualifier."""
     if not isinstance(layout, ObjectKeyLayout):
         return list(map(len, layout.pack_parts(key)))
     first, behind = layout.parts_of(key)
@@ -226,7 +226,9 @@ def _read(field: Field, data: Sequence[bytes]) -> list[Any]:
 def _of_field(
     field: Field, values: Sequence[Any], stored: Sequence[int], objects: int, times: float
 ) -> list[CodecCost]:
-    """The size of a field's values in each form, given how many cells of an object contain each value."""
+    """Returns the sizes of a field's values in all forms. `times` is the number of cells of each object that contain
+    the value.
+    """
     present = [value for value in values if value is not None]
     forms = _forms(present)
     if not forms or len(present) != len(values):
@@ -240,7 +242,7 @@ def _of_field(
 
 
 def _forms(values: Sequence[Any]) -> dict[str, list[int]]:
-    """The sizes of values in the possible forms of numbers, times and texts."""
+    """Returns the sizes of values in the possible forms of numbers, times and texts."""
     if not values:
         return {}
     if all(type(value) is int for value in values):
@@ -255,7 +257,7 @@ def _forms(values: Sequence[Any]) -> dict[str, list[int]]:
 
 
 def _text_forms(values: Sequence[str]) -> dict[str, list[int]]:
-    """The sizes of texts in other forms, if all of them are numbers, UUIDs or bytes as hex digits."""
+    """Returns the sizes of texts in other forms, if all texts are numbers, UUIDs or hex digits."""
     count, width = len(values), len(values[0]) if len(set(map(len, values))) == 1 else None
     if all(value.isascii() and value.isdigit() for value in values):
         numbers = list(map(int, values))
@@ -286,7 +288,9 @@ def _number_forms(values: Sequence[int]) -> dict[str, list[int]]:
 
 
 def _shortest(numbers: Sequence[int]) -> tuple[str, int] | None:
-    """The shortest binary form of numbers, and its length in bytes; None if they need more than 64 bits."""
+    """Returns the shortest binary form of numbers, and its length in bytes, or None if the numbers need more than 64
+    bits.
+    """
     low, high = min(numbers), max(numbers)
     codec = next((codec for codec in _BINARY if codec.low <= low and high <= codec.high), None)
     if codec is None:

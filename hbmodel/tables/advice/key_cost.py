@@ -33,16 +33,16 @@ class Description:
         table: the table of the model.
         key_bytes: length of a row key; for a wide model this includes the prefix of its qualifiers. None if the width
             of a field varies.
-        fixed_key_bytes: length of the shortest row key: salt, fixed-width fields, markers, terminators.
+        fixed_key_bytes: length of the shortest row key, with salt, fixed-width fields, markers and terminators.
         cell_overhead: bytes per row that HBase stores in addition to the values: for each cell the row key (its fixed
             part), family, qualifier and 20 bytes of lengths, timestamp and type, before compression and block encoding.
         cells: cells per full row, system cells included.
         indexes: for each index, the description of its entries.
-        key: the fields of the key in their order, as text: `at descending` for a descending field, `user (of Owned)`
-            for a field that the base class `Owned` declares.
+        key: the fields of the key in their order, as text, such as `at descending` for a descending field, or `user (of
+            Owned)` for a field that the base class `Owned` declares.
         sample: the size of the sampled objects in tall and wide layouts; None if there is no sample.
-        prefixes: rows per prefix of the key and of each index, with hot values, from the sample; empty without a
-            sample.
+        prefixes: rows per prefix of the key and of each index, and hot values, counted in the sample; empty if there is
+            no sample.
         bytes: how the bytes of the sampled objects are used, and their size with other names and codecs; None if there
             is no sample.
     """
@@ -67,7 +67,7 @@ class Description:
 
 
 def describe(model: type[Any], sample: Store | HasStore | None = None) -> Description:
-    """Reports how many bytes per row the keys and names of a model take.
+    """Reports how many bytes per row the keys and names of a model need.
 
     Args:
         model: the class.
@@ -120,7 +120,7 @@ def _named(name: str, desc: bool) -> str:
 
 
 def _entry_columns(schema: TableSchema, index: Index) -> list[bytes]:
-    """The cells of an entry."""
+    """Returns the columns of the cells of an index entry."""
     status = [schema.status_column] if index.name in schema.covering else []
     return [schema.version_column, *status, *(schema.by_name[name].column for name in index.covers)]
 
@@ -136,15 +136,15 @@ def _describe(table: str, before: int, layouts: Sequence[KeyLayout], columns: li
 
 
 def _shortest(codec: Codec[Any], unterminated: bool) -> int:
-    """The minimum number of bytes that a codec's value takes, either at the end of a key (`unterminated`) or before
-    another field.
+    """Returns the length of a codec's shortest value, either at the end of a key (`unterminated`) or before another
+    field.
     """
     if codec.width is not None:
         return codec.width
     kind = codec.python_type
     lengths = []
     for value in _first_values(kind) if isinstance(kind, type) else (IPv4Address(0),) if kind == _ADDRESSES else ():
-        with suppress(EncodingError):  # the codec has no such value
+        with suppress(EncodingError):  # the codec cannot encode this value
             lengths.append(len(codec.encode(value) if unterminated else codec.encode_part(value)))
     # A custom codec of any other type counts as 0 bytes.
     return min(lengths, default=0)
@@ -154,7 +154,7 @@ _ADDRESSES = (IPv4Address, IPv6Address)
 
 
 def _first_values(kind: type) -> Iterable[Any]:
-    """Some values of a type. In any codec of variable length, one of them has the shortest encoding."""
+    """Yields some values of a type. In any codec of variable length, one of them has the shortest encoding."""
     if issubclass(kind, Enum):
         return kind
     return {str: ("", "0"), bytes: (b"", b"0"), Decimal: (Decimal(),)}.get(kind, ())

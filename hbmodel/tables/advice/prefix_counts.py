@@ -22,7 +22,7 @@ from hbmodel.store.wide.folded import folded
 from hbmodel.tables.advice.sampled_objects import SAMPLE, first_rows
 
 HOT = 0.1
-"""A leading value counts as hot if it has at least this share of the sample."""
+"""A leading value is hot if at least this share of the sample has it."""
 
 
 @frozen
@@ -36,11 +36,11 @@ class PrefixCounts:
         prefixes: the number of different values of the leading fields among these rows.
         median: median number of rows per prefix.
         percentile: the 99th percentile of the number of rows per prefix.
-        most: rows of the largest prefix.
+        most: the number of rows of the prefix with the most rows.
         cut: whether the sample may end within a prefix, so that prefixes may have more rows than were counted.
         hot: values of the first field that at least a tenth of the sample has, each with its share, the largest share
-            first. The sample has the first rows of each region. So if `cut`, these may be the first values of the key,
-            while a value that most rows have may be missing.
+            first. The sample has only the first rows of each region. So if `cut` is True, a value that most rows of the
+            table have may be missing.
     """
 
     path: str
@@ -66,7 +66,7 @@ def prefix_counts(schema: TableSchema, store: Store, count: int = SAMPLE) -> tup
     sampled region.
 
     Args:
-        count: the maximum number of rows in each table.
+        count: the maximum number of rows per table.
     """
     view, counts = folded(store, schema.wide_rows), list[PrefixCounts]()
     counts += _counted(PRIMARY, view, schema.table, schema.layout, schema.salt.width, schema.family_names, count)

@@ -1,4 +1,4 @@
-"""Reads a sample of the objects of a model, and leaves out rows that are not objects or cannot be read."""
+"""Reads a sample of a model's objects, without rows that are not objects or cannot be read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLE = 10_000
 """The maximum number of objects that are sampled."""
 
 REGIONS = 16
-"""The maximum number of regions from which objects are sampled. From each, the first objects are read."""
+"""The maximum number of regions from which objects are sampled. The first objects of each region are read."""
 
 
 @frozen
@@ -35,7 +35,7 @@ class SampledObjects:
 
 
 def sampled_objects(schema: TableSchema, store: Store, count: int = SAMPLE) -> SampledObjects:
-    """The first objects of some regions.
+    """Returns the first objects of some regions.
 
     The ids of a dictionary are not translated to names.
 
@@ -57,10 +57,10 @@ def sampled_objects(schema: TableSchema, store: Store, count: int = SAMPLE) -> S
 
 
 def first_rows(store: Store, table: str, columns: Sequence[bytes], count: int) -> Iterator[tuple[Sequence[Row], bool]]:
-    """The first rows of some regions, and for each region whether it may have more rows.
+    """Yields the first rows of some regions, and for each region whether it may have more rows.
 
     Args:
-        count: about how many rows are read in all. The number is the same for each region.
+        count: about how many rows are read in all. The same number of rows is read from each region.
     """
     regions = [region.range for region in store.regions(table)]
     chosen = regions[:: -(-len(regions) // REGIONS)] if regions else []

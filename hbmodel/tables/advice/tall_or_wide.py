@@ -18,7 +18,7 @@ from hbmodel.store.wide.page_sizes import PAGE_SIZES
 from hbmodel.store.wide.slices import ROWS
 
 PAGE = 20
-"""The number of objects on the page whose calls are counted."""
+"""The number of objects on a page, for counting the calls that read the page."""
 
 CELL_BYTES = 20
 """Bytes of every cell in addition to row key, column and value: key and value length (8), row length (2), family length
@@ -28,7 +28,8 @@ CELL_BYTES = 20
 
 @frozen
 class KeyChoice:
-    """The sampled objects, with these key fields in the row key and the others in the qualifier.
+    """The size of the sampled objects, if `row_fields` are in the row key and the other key fields are in the
+    qualifier.
 
     Calls are counted for a gateway that needs one call for a scan (`Capabilities.one_call_scans`).
 
@@ -36,7 +37,7 @@ class KeyChoice:
         row_fields: names of the fields in the row key.
         column_fields: names of the fields in the qualifier; empty if each object has a separate row. A split field is
             in both lists.
-        declared: whether this is the layout that the model declares.
+        declared: whether the model declares this layout.
         rows: the number of rows of the sampled objects.
         objects_in_row: the number of objects in the widest row.
         cells_in_row: the number of cells in the widest row. Rows of any width can be read, because they are read in
@@ -101,7 +102,7 @@ class _Object:
 
 
 def of_sample(schema: TableSchema, rows: Sequence[Row], unreadable: int = 0) -> Sample:
-    """The size of sampled objects in each possible layout of their key.
+    """Returns the size of sampled objects in each possible layout of their key.
 
     Args:
         rows: the rows of the objects; in a wide model, their row keys are object keys.
@@ -135,7 +136,7 @@ def _declared(schema: TableSchema, objects: Sequence[_Object], rows: int, split:
 
 
 def _with(schema: TableSchema, objects: Sequence[_Object], rows: int) -> KeyChoice:
-    """The layout with this number of fields in the row key."""
+    """Returns the layout with the given number of fields in the row key."""
     fields, salt = schema.layout.fields, schema.salt.width
     row, columns = KeyLayout(fields[:rows]), KeyLayout(fields[rows:], closed=True) if rows < len(fields) else None
     keys = [
@@ -179,17 +180,19 @@ def _choice(
 
 
 def _pieces(cells: Counter[bytes]) -> int:
-    """The number of pieces in which a scan of all rows returns these rows."""
+    """Returns the number of pieces in which a scan of the table returns rows with these numbers of cells."""
     return sum(-(-many // PAGE_SIZES.cells[0]) for many in cells.values())
 
 
 def _more_pages(cells: Counter[bytes]) -> int:
-    """The number of pages that rows with these numbers of cells need in addition to the first page of each row."""
+    """Returns the number of pages that rows with these numbers of cells need in addition to the first page of each
+    row.
+    """
     return sum(_pages(many) - 1 for many in cells.values())
 
 
 def _pages(cells: int) -> int:
-    """The number of pages that a read of one row with this many cells takes."""
+    """Returns the number of pages that are needed to read a row with this many cells."""
     count, sizes = 1, iter(PAGE_SIZES.cells)
     size = next(sizes)
     while cells >= size:

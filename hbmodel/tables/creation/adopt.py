@@ -1,6 +1,4 @@
-"""Registers a model for a table that other programs write, after a sample of the table has shown that the model
-fits.
-"""
+"""Registers a model for a table that other programs write, if a sample of the table shows that the model fits."""
 
 from __future__ import annotations
 
@@ -32,11 +30,11 @@ class Adoption:
         rows: how many rows were read; rows without a cell in the families of the model do not count.
         objects: how many objects of the model in these rows can be read.
         unreadable: how many objects cannot be read, so that reads of them raise an error.
-        absent: how many rows (in a wide model, objects) the model leaves out. The sum of `objects`, `unreadable` and
-            `absent` is the number of all of them.
+        absent: how many rows (in a wide model, objects) the model leaves out. `objects`, `unreadable` and `absent` add
+            up to the number of all objects (or rows).
         findings: contradictions to the model; notes come last.
         accepted: the names of findings that were accepted.
-        creation: what the registration did; None if the model was not registered.
+        creation: the result of the registration; None if the model was not registered.
         model: the name of the model.
     """
 
@@ -89,7 +87,7 @@ def adopt(
     model declares and encoded again; the bytes must be the same. Salt buckets are computed again. Rows, cells and
     qualifiers that do not fit the model are counted. Cells are also counted if their timestamps are so high that later
     puts by hbmodel would not exceed them. The ids of a dictionary are not translated to names. Cells of other models
-    that are registered for the table are not counted, nor are rows that have no other cells.
+    that are registered for the table are not counted, nor are rows that have only such cells.
 
     The table is only read. If there is a finding that is neither a note nor accepted, nothing is registered.
 
@@ -102,8 +100,8 @@ def adopt(
         registry: name of the registry table.
 
     Returns:
-        The findings, and whether the model was registered. It is registered by `create_tables`, which also creates the
-            tables of indexes.
+        The findings, and whether the model was registered. `create_tables` registers itand also creates the index
+            tables.
 
     Raises:
         DeclarationError: the model is not external, an accepted kind does not exist, or the sample is not a whole

@@ -53,28 +53,28 @@ from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 logger = logging.getLogger("hbmodel")
 
 TABLES_SHOWN = 10
-"""The number of existing tables that an error names."""
+"""The maximum number of existing tables that an error names."""
 
 ROWS_JUDGED = 100
 """About how many rows are judged before an external model is registered."""
 
 SILENT = frozenset({"key", "key-bytes", "bucket", "value", "value-bytes", "qualifier", "system-cell"})
-"""Findings that prevent the registration of an external model. Any one of them would make reads fail or, worse,
-silently miss rows or return wrong values.
+"""Findings that prevent the registration of an external model. With any of them, reads could fail or, worse, silently
+miss rows or return wrong values.
 """
 
 
 @frozen
 class TableOutcome:
-    """What `create_tables` found and did for one table.
+    """The result of `create_tables` for one table.
 
     Attributes:
-        table: its name.
-        created: whether this call created it; False if it existed.
+        table: the name of the table.
+        created: whether this call created the table; False if it already existed.
         differences: how an existing table differs from its models: options of families, live indexes that no model
             declares, and declared indexes that are not built. They are not changed. See `diff` for more.
-        unreachable: the regions of a new table that no key of its models can be in, because the codecs never store such
-            bytes.
+        unreachable: the regions of a new table that cannot contain any key of its models, because the codecs never
+            store such bytes.
     """
 
     table: str
@@ -85,7 +85,7 @@ class TableOutcome:
 
 @frozen
 class Creation:
-    """What `create_tables` found and did for each table, beginning with the registry table."""
+    """The result of `create_tables` for each table, beginning with the registry table."""
 
     tables: Sequence[TableOutcome]
 
@@ -125,13 +125,13 @@ def create_tables(
     The call can be repeated safely, even after a crash or while another program makes the same call. An index that is
     declared on an existing table is registered as absent: it must be built before queries can use it. If the family
     options of an existing table differ, they are not changed, but reported in the result and to the logger `hbmodel`.
-    `alter` changes them. Regions of a new table that can hold no key are reported in the same way.
+    `alter` changes them. Regions of a new table that cannot hold any key are reported in the same way.
 
     If a model replaces another one, and its objects are not all in the new table yet, new columns are registered for
-    both tables, as in `diff` and `alter`.
+    both tables. `diff` and `alter` do the same.
 
     Args:
-        store: the store to create them in.
+        store: the store in which the tables are created.
         models: the models whose tables are created; sequences and dictionaries may also be given. The tables of
             dictionaries that are used by fields of the models need not be named. OpenTSDB's table of ids is only
             checked.
@@ -147,13 +147,13 @@ def create_tables(
     Raises:
         TableNotFound: the table of an external model, or OpenTSDB's table of ids, does not exist; nothing was created.
         SchemaMismatch: a live table does not have the layout of its model; a live index has lost its table or its
-            registry entry; another registry knows a table that this one does not know; two models share a table, a
+            registry entry; a table is registered in another registry, but not in this one; two models share a table, a
             family or an index name that they must not share; an existing table has the name of an index table
-            (`<table>.<index>`), but is not one; rows of a table that is not registered yet contradict its external
-            model, see `hb.tables.adopt`; or ids of OpenTSDB do not have the declared width.
+            (`<table>.<index>`) but is not an index table; rows of a table that is not registered yet contradict its
+            external model, see `hb.tables.adopt`; or ids of OpenTSDB do not have the declared width.
         FamilyNotFound: a live table lacks a column family of its model; `alter` adds it.
         CapabilityError: the store cannot create a table or namespace as declared; nothing was created, and `shell` has
-            the lines for HBase's own shell.
+            the commands for HBase's shell.
         DeclarationError: no model was given, or a strategy for splits does not suit its table.
     """
     check_store(store)
@@ -169,7 +169,7 @@ def create_tables(
 def planned(
     store: Store, models: Sequence[Declared], splits: SplitsOption, catalog: Registry, *, create_external: bool = False
 ) -> Sequence[Plan]:
-    """Plans what to create and register; raises the errors of `create_tables`, and changes nothing."""
+    """Plans what to create and register, and changes nothing. Raises the errors of `create_tables`."""
     if not models:
         raise DeclarationError("Give the models whose tables are to be created: create_tables(store, Model).")
     groups = planned_tables(store, models, splits, catalog)
@@ -191,14 +191,14 @@ def _check_uids(store: Store, models: Sequence[Declared], *, create_external: bo
 
 
 def _uid_tables(store: Store, models: Sequence[Declared]) -> list[TableOutcome]:
-    """Creates the missing tables of OpenTSDB's ids; called after all checks."""
+    """Creates the missing tables of OpenTSDB's ids. This is called after all checks."""
     names = dict.fromkeys(dictionary.table for dictionary in opentsdb_dictionaries(models))
     existing = set(store.tables()) if names else set()
     outcomes = []
     for name in names:
         created = name not in existing
         if created:
-            with suppress(TableExists):  # another program was faster
+            with suppress(TableExists):  # another program has just created it
                 store.create_table(name, FAMILIES)
             renew_caches(store)
         outcomes.append(TableOutcome(name, created))
@@ -206,7 +206,7 @@ def _uid_tables(store: Store, models: Sequence[Declared]) -> list[TableOutcome]:
 
 
 def carried_out(store: Store, plans: Sequence[Plan], catalog: Registry) -> Creation:
-    """Creates and registers what was planned."""
+    """Creates the planned tables, and registers the models."""
     outcomes: dict[str, TableOutcome] = {}
     for plan in plans:
         for outcome in plan.carry_out(store, catalog):
@@ -226,7 +226,7 @@ def carried_out(store: Store, plans: Sequence[Plan], catalog: Registry) -> Creat
 
 
 def unreachable_lines(table: TableOutcome) -> list[str]:
-    """Lines of text that name the regions of a new table that will stay empty."""
+    """Returns lines of text about the regions of a new table that will stay empty."""
     return [
         f"! {table.table}: no key can be in the region from {region.start!r} to "
         f"{'the end' if region.stop is None else repr(region.stop)}"
@@ -236,7 +236,7 @@ def unreachable_lines(table: TableOutcome) -> list[str]:
 
 @frozen
 class Plan:
-    """A plan of what to create, made after all checks that change nothing.
+    """The tables to create, after all checks that change nothing.
 
     Attributes:
         planned: the declared tables, under their live names.
@@ -269,7 +269,7 @@ class Plan:
                 _check_unregistered(store, schema, existing, catalog)
         check_index_tables(store, catalog, planned, existing)
         for schema in entries:
-            # Without this check, the registration would refuse the model only after its index tables were created.
+            # Without this check, the registration would not refuse the model until its index tables had been created.
             if schema.indexes and schema.table not in existing and catalog.table in existing:
                 with naming_gone_tables(store):
                     catalog.check_neighbours(schema)
@@ -283,7 +283,7 @@ class Plan:
         return cls(planned, existing, entries, new, differences, namespaces)
 
     def has_system_cells(self, schema: TableSchema) -> bool:
-        """Whether the registry knows that hbmodel adds cells to the rows of the model's table."""
+        """Returns whether it is registered that hbmodel adds system cells to the rows of the model's table."""
         entry = self.entries.get(schema)
         return entry is not None and entry.rows not in {"plain", "unindexed"}
 
@@ -305,9 +305,9 @@ class Plan:
                     )
 
     def carry_out(self, store: Store, catalog: Registry) -> Iterator[TableOutcome]:
-        """Creates and registers everything; returns the outcome for each table."""
+        """Creates and registers everything, and yields the outcome for each table."""
         for namespace in self.namespaces:
-            with suppress(NamespaceExists):  # another program was faster
+            with suppress(NamespaceExists):  # another program has just created it
                 store.create_namespace(namespace)
         catalog.create()
         created: set[str] = set()
@@ -315,8 +315,8 @@ class Plan:
         for schema in self.entries:
             present = schema.table in self.existing
             created.update(self._index_tables(store, catalog, schema))
-            # An index is registered as readable before the primary table exists. At that time there are no rows, so the
-            # index lacks none. After a crash here, a repeated call completes the work.
+            # An index is registered as readable before the primary table exists. At that time there are no rows, so no
+            # index entries are missing. After a crash here, a repeated call completes the work.
             with naming_gone_tables(store):
                 catalog.register(schema, ABSENT if present else READABLE)
             if present:
@@ -336,17 +336,17 @@ class Plan:
                 yield TableOutcome(table.name, new, found, _unreachable(table) if new else ())
 
     def _index_tables(self, store: Store, catalog: Registry, schema: TableSchema) -> Iterator[str]:
-        """Creates the missing index tables of a model; returns the names of those that this call created."""
+        """Creates the missing index tables of a model, and yields the names of those that this call created."""
         for table in self.new:
             if table.index is not None and table.schemas[0] is schema:
                 if create_declared(store, table):
                     yield table.name
-                else:  # another program was faster, and may have created a different table
+                else:  # another program has just created it, perhaps with other families
                     check_index_table(store, catalog, schema, table.index, table.name)
 
 
 def _check_external(new: Sequence[DeclaredTable], existing: Collection[str]) -> None:
-    """Raises `TableNotFound` if a table that only external models declare would be created."""
+    """Raises `TableNotFound` if a table that only external models declare does not exist."""
     for table in new:
         if is_external(table):
             raise TableNotFound(
@@ -381,7 +381,7 @@ def _check_unregistered(store: Store, schema: TableSchema, existing: Collection[
 
 
 def _check_creatable(store: Store, tables: Sequence[DeclaredTable], namespaces: Sequence[str]) -> None:
-    """Raises `CapabilityError` with the lines for `hbase shell` if the store cannot create something as planned."""
+    """Raises `CapabilityError` with the commands for `hbase shell` if the store cannot create something as planned."""
     able = store.capabilities
     lines = [] if able.namespaces else [shell_line(store.create_namespace, namespace) for namespace in namespaces]
     beyond = [
@@ -409,7 +409,7 @@ def _check_creatable(store: Store, tables: Sequence[DeclaredTable], namespaces: 
 
 
 def shell_line(call: Callable[..., object], *arguments: object) -> str:
-    """The line for `hbase shell` in the error for a call that the store does not support."""
+    """Returns the command for `hbase shell` from the error of a call that the store does not support."""
     try:
         call(*arguments)
     except CapabilityError as error:
@@ -422,13 +422,13 @@ def _configured(table: DeclaredTable) -> bool:
 
 
 def _unreachable(table: DeclaredTable) -> Sequence[KeyRange]:
-    """The regions of a table in which no key of any of its models can be."""
+    """Returns the regions of a table that cannot contain a key of any of its models."""
     of_models = [unreachable_regions(schema, table.split_keys or (), table.index) for schema in table.schemas]
     return [region for region in of_models[0] if all(region in regions for regions in of_models[1:])]
 
 
 def create_declared(store: Store, table: DeclaredTable) -> bool:
-    """Creates a table; returns whether this call created it."""
+    """Creates a table, and returns whether this call created it."""
     split_keys = split_keys_of(table)
     if split_keys and table.split_keys is None and not store.capabilities.presplit:
         logger.info(
@@ -439,13 +439,13 @@ def create_declared(store: Store, table: DeclaredTable) -> bool:
         split_keys = ()
     try:
         store.create_table(table.name, table.families, split_keys)
-    except TableExists:  # another program was faster
+    except TableExists:  # another program has just created it
         return False
     except NamespaceNotFound:
         if not store.capabilities.namespaces:  # this store cannot list namespaces either
             _check_creatable(store, (), [namespace_of(table.name)])
         raise
-    finally:  # what is cached may belong to a table of this name that was deleted
+    finally:  # the cache may describe a deleted table of the same name
         renew_caches(store)
     return True
 

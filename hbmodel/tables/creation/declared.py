@@ -1,4 +1,4 @@
-"""Works out, before any call to a store, the tables that models need, with their names, families and split keys."""
+"""Determines the tables that models need, with their names, families and split keys, without calling a store."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class DeclaredTable:
     """A table as models declare it.
 
     Attributes:
-        families: the families of all models that share it, sorted by name.
+        families: the families of all models that share the table, sorted by name.
         split_keys: the first keys of its regions, except the first region; None if no strategy was given.
-        schemas: the models whose objects it holds; for an index table, the model of the index.
+        schemas: the models whose objects the table holds; for an index table, the model of the index.
         index: for an index table, the index; otherwise None.
     """
 
@@ -38,17 +38,17 @@ class DeclaredTable:
 
 
 def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: str) -> list[DeclaredTable]:
-    """The tables that models need, index tables first.
+    """Returns the tables that models need, index tables first.
 
     Args:
         splits: one strategy for the primary tables of all models, or a mapping from model or table name to a strategy;
             the table of an index is `<table>.<index>`.
 
     Raises:
-        DeclarationError: a strategy is for none of the tables of these models, or does not suit its table; or there are
-            two different strategies for one table.
-        SchemaMismatch: two models of one table share a family or an index name, or a model's table is the registry, or
-            an index table of another model.
+        DeclarationError: a strategy was given for a table that none of the models has, or does not suit its table; or
+            there are two different strategies for one table.
+        SchemaMismatch: two models of one table share a family or an index name, or the table of a model is the
+            registry, or another model's index table.
     """
     schemas = list(dict.fromkeys(schemas))
     _check_shared(schemas)
@@ -77,14 +77,14 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
 
 
 def _with_most_versions(family: Family, other: Family | None) -> Family:
-    """A family that two models share, with the larger number of versions that they declare."""
+    """Returns a family that two models share, with the larger number of versions that they declare."""
     if other is None or other.max_versions is None or (family.max_versions or 0) >= other.max_versions:
         return family
     return evolve(family, max_versions=other.max_versions)
 
 
 def check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
-    """Raises `SchemaMismatch` if two of the tables have the same name, or one has the name of the registry."""
+    """Raises `SchemaMismatch` if two of the tables have the same name, or if one has the name of the registry."""
     taken = {registry: "the registry"}
     for table in planned:
         if table.name in taken:
@@ -98,12 +98,12 @@ def check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
 
 
 def index_families(schema: TableSchema, index: Index) -> list[Family]:
-    """The families of an index table, see `entry_families`.
+    """Returns the families of an index table, see `entry_families`.
 
-    They have the compression and the TTL of the model's families, so that an entry lives exactly as long as its row. In
-    a table that other programs write, rows get their timestamps from the server, so entries with a TTL could expire a
-    little before their rows. Therefore the index tables of external models have no TTL, and stale entries stay until a
-    repair.
+    The families have the compression and the TTL of the model's families, so that an index entry lives exactly as long
+    as its row. In a table that other programs write, rows get their timestamps from the server, so entries with a TTL
+    could expire a little before their rows. Therefore the index tables of external models have no TTL, and stale
+    entries stay until a repair.
     """
     names = entry_families(schema, index)
     used = [family for family in schema.families if family.name in names]
@@ -137,7 +137,7 @@ def _check_shared(schemas: Sequence[TableSchema]) -> None:
 
 
 class _Strategies:
-    """Split strategies by table."""
+    """The split strategy of each table."""
 
     def __init__(self, schemas: Sequence[TableSchema], splits: SplitsOption) -> None:
         if splits is not None and not isinstance(splits, Splits | Mapping):
@@ -187,8 +187,8 @@ class _Strategies:
 
 
 def split_keys_of(table: DeclaredTable) -> Sequence[bytes]:
-    """The split keys of a new table. Without a strategy, a salted table has a region for each bucket, and another table
-    has one region. If models with different salts share the table, it has one region, too.
+    """Returns the split keys of a new table. Without a strategy, a salted table has a region for each bucket, and any
+    other table has one region. A table that models with different salts share also has one region.
     """
     if table.split_keys is not None:
         return table.split_keys

@@ -27,9 +27,9 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
 
     Tables that no longer exist are skipped, so the call can be repeated after a crash. Namespaces and the registry
     table remain, and so do the tables of `external` models, which belong to other programs. Programs that still use the
-    tables get `TableNotFound`. But if the tables are created again before the lease of such a program ends (see
-    `Session`; a minute by default), the program still writes as the dropped registry entry says, and its writes may be
-    lost. So stop such programs, or wait for one lease, before `create_tables`.
+    tables get `TableNotFound`. But a program that has a lease (see `Session`; a minute by default) writes as the
+    dropped registry entry says until the lease ends. If the tables are created again before that, its writes may be
+    lost. So stop such programs, or wait for one lease, before you call `create_tables`.
 
     Args:
         store: the store that holds the tables.
@@ -45,12 +45,12 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
         DeclarationError: no model was given; or a sequence was given, which is not possible because all sequences share
             one table.
         SchemaMismatch: a model that was not given uses one of the tables; or a table is another model's index table; or
-            objects are being migrated from or to one of the tables; or another registry knows a table that this one
-            does not know.
+            objects are being migrated from or to one of the tables; or a table is registered in another registry, but
+            not in this one.
     """
     dropped, rows = _planned(store, models, registry)
     for table in dropped:
-        with suppress(TableNotFound):  # another program was faster
+        with suppress(TableNotFound):  # another program has just dropped it
             store.delete_table(table)
     catalog = Registry(store, registry)
     if rows:
@@ -59,12 +59,16 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
 
 
 def tables_to_drop(store: Store, *models: Declared, registry: str = REGISTRY_TABLE) -> list[str]:
-    """The names of the tables that `drop_tables` would drop. The arguments and the errors are the same."""
+    """Returns the names of the tables that `drop_tables` would drop. The arguments and errors are those of
+    `drop_tables`.
+    """
     return _planned(store, models, registry)[0]
 
 
 def _planned(store: Store, models: Sequence[Declared], registry: str) -> tuple[list[str], Collection[bytes]]:
-    """The tables to drop, in the order in which they must be dropped, and the registry's rows to delete after that."""
+    """Returns the tables to drop, in the order in which they must be dropped, and the rows of the registry that are
+    deleted after them.
+    """
     check_store(store)
     if not models:
         raise DeclarationError("Give the models whose tables are to be dropped.")
@@ -96,8 +100,8 @@ def _planned(store: Store, models: Sequence[Declared], registry: str) -> tuple[l
                 other=other,
             )
         index_tables.update(dict.fromkeys(_index_tables(store, catalog, schema, entry, existing)))
-    # Primary tables are deleted first. When there are no rows, an index lacks no entries, so even after a crash
-    # `create_tables` makes consistent tables. In any other order, a crash could leave rows whose registered indexes are
+    # Primary tables are deleted first. Without rows, no index entries can be missing, so `create_tables` makes
+    # consistent tables even after a crash. In any other order, a crash could leave rows whose registered indexes are
     # missing or incomplete. The registry's entry is deleted last, because a repeated call needs it to find the live
     # index tables.
     own = dict.fromkeys(schema.table for schema in schemas if not schema.external)
@@ -107,12 +111,12 @@ def _planned(store: Store, models: Sequence[Declared], registry: str) -> tuple[l
 def _index_tables(
     store: Store, catalog: Registry, schema: TableSchema, entry: Registration | None, existing: Collection[str]
 ) -> Iterator[str]:
-    """The index tables of a model. These are the registered ones, and those that a killed call created but did not
-    register.
+    """Yields the index tables of a model. These are the registered index tables, and those that a killed call created
+    but did not register.
 
     An unregistered table that has the name of an index table, and has rows, belongs to another program. But if the
-    primary table exists and neither the model nor the index table is registered, a table of that name with the families
-    of the index is treated as the index's table.
+    primary table exists and neither the model nor the index table is registered, a table of that name that has the
+    families of the index is treated as its table.
     """
     states = [] if entry is None else [state for _, state in sorted(entry.indexes.items())]
     for state in states:  # the index may have a table whose name differs from the declared one
@@ -132,8 +136,8 @@ def _index_tables(
 
 
 def _check_alone(catalog: Registry, schema: TableSchema, rows: Collection[bytes]) -> None:
-    """Raises `SchemaMismatch` if a table also belongs to models that were not given (`rows` are the given models' rows
-    of the registry).
+    """Raises `SchemaMismatch` if a table also belongs to models that were not given (`rows` are the registry rows of
+    the given models).
     """
     catalog.check_no_index(schema)
     for row in [] if schema.external else catalog.rows_of_table(schema.table):

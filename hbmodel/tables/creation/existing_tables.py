@@ -17,67 +17,73 @@ from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
 
 def namespace_of(table: str) -> str:
-    """The namespace of a table's name, or an empty string."""
+    """Returns the namespace of a table's name, or an empty string."""
     return table.rpartition(":")[0]
 
 
 def missing_namespaces(store: Store, tables: Iterable[str], existing: Collection[str]) -> list[str]:
-    """The missing namespaces of tables that are to be created, sorted; empty if the store cannot list namespaces."""
+    """Returns the missing namespaces of tables that will be created, sorted. Returns no namespaces if the store cannot
+    list them.
+    """
     needed = {namespace_of(table) for table in tables} - {namespace_of(table) for table in existing} - {""}
     if not needed:
         return []
     try:
         return sorted(needed - set(store.namespaces()))
-    except CapabilityError:  # the creation of the first table will fail if a namespace is missing
+    except CapabilityError:  # the creation of the first table will fail if its namespace is missing
         return []
 
 
 def registrations(
     planned: Sequence[DeclaredTable], catalog: Registry, existing: Collection[str]
 ) -> dict[TableSchema, Registration | None]:
-    """The registration of each model; None for a model that is not registered."""
+    """Returns the registration of each model, or None for a model that is not registered."""
     schemas = [schema for table in planned if table.index is None for schema in table.schemas]
     return {schema: catalog.read(schema) if catalog.table in existing else None for schema in schemas}
 
 
 def as_registered(table: DeclaredTable, entries: Mapping[TableSchema, Registration | None]) -> DeclaredTable:
-    """The table with its live name. For an index, the registry says which table holds it."""
+    """Returns the table with its live name. The live name of an index table is in the registry."""
     state = state_of(table, entries)
     return evolve(table, name=state.table) if state is not None and is_live(state) else table
 
 
 def is_live(state: IndexState | None) -> bool:
-    """Whether writes maintain an index."""
+    """Returns whether writes maintain an index."""
     return state is not None and state.state != ABSENT
 
 
 def is_dropping(state: IndexState) -> bool:
-    """Whether a drop of an index has begun and not ended."""
+    """Returns whether a drop of an index has begun but not ended."""
     return bool(state.entry.get("dropping") or state.entry.get("left"))
 
 
 def state_of(table: DeclaredTable, entries: Mapping[TableSchema, Registration | None]) -> IndexState | None:
-    """The registered state of an index table's index; None for a primary table, or if the index is not registered."""
+    """Returns the registered state of an index table's index. Returns None for a primary table, or if the index is not
+    registered.
+    """
     entry = entries[table.schemas[0]]
     return None if table.index is None or entry is None else state_of_index(table.schemas[0], entry, table.index.name)
 
 
 def is_external(table: DeclaredTable) -> bool:
-    """Whether a table is a primary table that only external models declare, so that other programs create it."""
+    """Returns whether a table is a primary table that only external models declare, so that other programs create
+    it.
+    """
     return table.index is None and all(schema.external for schema in table.schemas)
 
 
 def needs_creation(table: DeclaredTable, existing: Collection[str]) -> bool:
-    """Whether `create_tables` must create a table. If the primary table exists, its missing index tables are created by
-    builds.
+    """Returns whether `create_tables` must create a table. If the primary table exists, its missing index tables are
+    created by builds.
     """
     return table.name not in existing and (table.index is None or table.schemas[0].table not in existing)
 
 
 def unregistered_index(schema: TableSchema, existing: Collection[str], catalog: Registry) -> Index | None:
-    """An index whose table exists next to the primary table although the registry has no entry for it, or None.
+    """Returns an index that is not registered although its table and the primary table exist, or None.
 
-    Such tables were registered in a different registry, or are copies. If they were registered here as new tables,
+    The tables may be registered in another registry, or may be copies. If they were registered here as new tables,
     writes would not update the index.
     """
     if schema.table not in existing:
@@ -89,11 +95,12 @@ def unregistered_index(schema: TableSchema, existing: Collection[str], catalog: 
 
 
 def other_registry(store: Store, schema: TableSchema, existing: Collection[str], catalog: Registry) -> str | None:
-    """The name of another registry that knows the table of a model. Called only if this registry does not know it.
+    """Returns the name of another registry in which the table of a model is registered, or None. This function is
+    called only if the table is not registered in this registry.
 
-    If this registry does not exist yet, its name may be mistyped. Then every table of the store is looked at, with one
+    If this registry does not exist yet, its name may be mistyped. Then every table of the store is examined, with one
     call each. This happens once for a registry, and only if the model's table exists. If this registry exists, only
-    tables with the usual name of a registry are looked at.
+    tables with the default name of a registry are examined.
     """
     if schema.table not in existing or schema.external:  # several registries may describe a table of other programs
         return None
@@ -106,11 +113,11 @@ def other_registry(store: Store, schema: TableSchema, existing: Collection[str],
 
 
 def _knows(store: Store, registry: str, table: str) -> bool:
-    """Whether a table is a registry that knows another table."""
+    """Returns whether a table is a registry in which another table is registered."""
     try:
         families = [family.name for family in store.families(registry)]
         return families == [FAMILY] and bool(Registry(store, registry).rows_of_table(table))
     except (StoreClosed, StoreUnavailable):
         raise
-    except StoreError:  # it was dropped in the meantime, is disabled, or belongs to others
+    except StoreError:  # it was dropped just now, is disabled, or must not be read
         return False

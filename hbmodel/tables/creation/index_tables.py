@@ -32,7 +32,9 @@ LOST_FAMILY = f"The table of a live index lacks a column family, so entries are 
 
 @contextmanager
 def naming_lost_tables(table: str, index: str, index_table: str) -> Iterator[None]:
-    """A block in which an error about the missing table of a live index, or a missing family of it, says what to do."""
+    """Adds advice to errors in its block that say that the table of a live index, or a family of the table, is
+    missing.
+    """
     try:
         yield
     except TableNotFound as error:
@@ -46,7 +48,8 @@ def naming_lost_tables(table: str, index: str, index_table: str) -> Iterator[Non
 
 
 def check_readable(store: Store, table: str, index: str, index_table: str, family: bytes) -> None:
-    """Raises an error if the table of a live index, its primary table, or the default family of one of them is gone.
+    """Raises an error if the table of a live index, its primary table, or the default family of one of them, is
+    missing.
 
     Each table is read once, since reads work without HBase's master.
     """
@@ -56,10 +59,10 @@ def check_readable(store: Store, table: str, index: str, index_table: str, famil
 
 
 def may_be_taken(store: Store, catalog: Registry, schema: TableSchema, index: Index, table: str) -> bool:
-    """Whether an existing table may become the table of an index. It may if it is not registered, has the right
+    """Returns whether an existing table may become the table of an index. It may if it is not registered, has the right
     families, and is empty.
 
-    Such a table remains if a call is killed while it creates the index.
+    Such a table remains if a call is killed while it creates an index.
     """
     try:
         return (
@@ -72,20 +75,20 @@ def may_be_taken(store: Store, catalog: Registry, schema: TableSchema, index: In
 
 
 def has_families(store: Store, schema: TableSchema, index: Index, table: str) -> bool:
-    """Whether a table has exactly the column families of the index's table."""
+    """Returns whether a table has exactly the column families of the index's table."""
     return {family.name for family in store.families(table)} == {
         family.name for family in index_families(schema, index)
     }
 
 
 def has_rows(store: Store, table: str) -> bool:
-    """Whether a table has any rows."""
+    """Returns whether a table has any rows."""
     (batches,) = store.scan(table, [Scan(limit=1)])
     return any(True for batch in batches for _ in batch)
 
 
 def check_index_table(store: Store, catalog: Registry, schema: TableSchema, index: Index, table: str) -> None:
-    """Raises `SchemaMismatch` if an existing table neither is the table of the index nor may become it."""
+    """Raises `SchemaMismatch` if an existing table is not the table of the index and may not become its table."""
     if may_be_taken(store, catalog, schema, index, table):
         return
     # The registry is read after the rows, because another program may have registered the table before it wrote the
@@ -109,8 +112,8 @@ def check_index_tables(
 
 
 def unused(store: Store, catalog: Registry, place: TableSchema | RegistryKey, tables: Iterable[str]) -> list[str]:
-    """Selects from the given tables those that exist, are empty, and belong to no other model. The tables may have been
-    created for an index of the model.
+    """Selects the given tables that exist, are empty, and belong to no other model. They may have been created for an
+    index of the model.
     """
     tables = list(tables)
     existing = set(store.tables()) if tables else set[str]()

@@ -1,4 +1,4 @@
-"""Plans the tables that the given models and ids need, and those that the models replace while objects move."""
+"""Plans the tables that models and ids need, including the tables that models replace while objects move."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from hbmodel.tables.registry.registry_table import Registry
 def planned_tables(
     store: Store, declared: Sequence[Declared], splits: SplitsOption, catalog: Registry
 ) -> list[list[DeclaredTable]]:
-    """The tables of ids, the tables that models replace, and the tables of the models; groups without tables are left
-    out. Raises the errors of `plan_tables`, and changes nothing.
+    """Returns three groups: the tables of ids, the tables that models replace, and the tables of the models. Empty
+    groups are left out.
+
+    Raises the errors of `plan_tables`, and changes nothing.
     """
     models, ids = (list(map(schema_of, some)) for some in models_and_ids(declared))
     groups = [
@@ -30,11 +32,11 @@ def planned_tables(
 
 
 def replaced_tables(store: Store, schemas: Sequence[TableSchema], catalog: Registry) -> list[TableSchema]:
-    """The earlier layouts of models whose objects are not all in the new table yet.
+    """Returns the earlier layouts of models whose objects are not all in the new table yet.
 
-    Sessions write such objects in the earlier table, too. So it needs every family of the model, and its registry entry
-    must list every column. A layout is left out if its table is gone or not registered, or if its own model is among
-    the given ones.
+    Sessions write such objects in the earlier table, too. So the earlier table needs every family of the model, and its
+    registry entry must list every column. A layout is left out if its table does not exist or is not registered, or if
+    its model is among the given ones.
     """
     earlier = [schema.replaces for schema in schemas if schema.replaces is not None]
     if not earlier:

@@ -1,5 +1,5 @@
-"""Checks the regions of a live table against a model, to find regions that no key can be in, and to show how a sample
-of rows is distributed.
+"""Checks the regions of a live table: which of them no key of a model can be in, and how a sample of rows is
+distributed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hbmodel.store.values import Region
 from hbmodel.tables.creation.split_strategies import ANY_BYTE, DECIMAL_TEXT, HEX_TEXT, sample_keys, table_layout
 
 UTF8_BYTES = bytes(b for b in range(256) if b < 0xC0 or 0xC2 <= b <= 0xF4)
-"""Every byte that UTF-8 text can hold."""
+"""Every byte that can occur in UTF-8 text."""
 
 
 @frozen
@@ -62,8 +62,8 @@ def check_regions(
         store: the store that has the table.
         model: the model whose primary table or index table is checked.
         index: an index or its name, to check the table of that index.
-        sample: objects of the model. How many of their rows are in each region is counted.
-        alphabet: the bytes that occur in the leading field, if its codec allows more bytes than that, such as
+        sample: objects of the model. Their rows in each region are counted.
+        alphabet: the bytes that occur in the leading field, if its codec allows more bytes than these, such as
             `b"0123456789abcdef"` for digests as text.
 
     Raises:
@@ -86,8 +86,8 @@ def check_regions(
 
 
 def unreachable_regions(schema: TableSchema, split_keys: Sequence[bytes], index: str | Index | None) -> list[KeyRange]:
-    """The regions between split keys that no key of a model can be in, because the codec of the leading field never
-    stores such bytes.
+    """Returns the regions between split keys that no key of a model can be in, because the codec of the leading field
+    never stores such bytes.
     """
     if not split_keys:
         return []
@@ -99,8 +99,8 @@ def unreachable_regions(schema: TableSchema, split_keys: Sequence[bytes], index:
 
 
 def _leading_bytes(layout: KeyLayout, alphabet: bytes | None) -> tuple[bytes, int | None]:
-    """The bytes that the packed leading field can contain (after the marker of a nullable field), and the byte that
-    ends it, or None.
+    """Returns the bytes that the packed leading field can contain (after the marker of a nullable field), and the byte
+    that ends the field, or None.
 
     After the ending byte, which is the terminator or a part of the value, any byte may follow.
     """
@@ -110,7 +110,7 @@ def _leading_bytes(layout: KeyLayout, alphabet: bytes | None) -> tuple[bytes, in
     allowed = bytes(sorted(set(alphabet))) if alphabet is not None else codec_bytes(leading.codec)
     if not allowed:
         raise DeclarationError("An alphabet needs at least one byte.")
-    whole = len(layout.fields) == 1 and not leading.desc and not layout.tail  # such a field ends with the key
+    whole = len(layout.fields) == 1 and not leading.desc and not layout.tail  # this field ends with the key
     end = None if whole or leading.codec.width is not None else 0
     if end is not None:
         allowed = bytes(sorted({end, *allowed}))
@@ -120,7 +120,7 @@ def _leading_bytes(layout: KeyLayout, alphabet: bytes | None) -> tuple[bytes, in
 
 
 def codec_bytes(codec: Codec[Any]) -> bytes:
-    """The bytes that can occur in a codec's values."""
+    """Returns the bytes that can occur in a codec's values."""
     kind = codec.spec["codec"]
     if kind == "hex_text":
         return HEX_TEXT
@@ -134,13 +134,15 @@ def codec_bytes(codec: Codec[Any]) -> bytes:
 
 
 def _reachable(keys: KeyRange, salt: BoundSalt, leading: KeyField, allowed: bytes, end: int | None) -> bool:
-    """Whether a key in any salt bucket can be in the range. Only the salt and the leading field are considered."""
+    """Returns whether a key in any salt bucket can be in the range. Only the salt and the leading field are
+    considered.
+    """
     none, some = (b"\xff", b"\xfe") if leading.desc else (b"\x00", b"\x01")
     for prefix in salt.prefixes:
         firsts = [
             first_key(prefix + (some if leading.nullable else b""), keys.start, allowed, leading.codec.width, end)
         ]
-        if leading.nullable:  # the other fields follow None directly
+        if leading.nullable:  # the other fields directly follow the marker of None
             firsts.append(first_key(prefix + none, keys.start, ANY_BYTE, 0))
         if any(first is not None and (keys.stop is None or first < keys.stop) for first in firsts):
             return True
@@ -150,7 +152,7 @@ def _reachable(keys: KeyRange, salt: BoundSalt, leading: KeyField, allowed: byte
 def first_key(
     prefix: bytes, start: bytes, allowed: Sequence[int], width: int | None, end: int | None = None
 ) -> bytes | None:
-    """The smallest string that consists of `prefix` and allowed bytes and is not below `start`, or None.
+    """Returns the smallest string that consists of `prefix` and allowed bytes and is not below `start`, or None.
 
     Args:
         allowed: sorted byte values that may follow the prefix.
@@ -176,8 +178,8 @@ def first_key(
 
 
 def _raised(prefix: bytes, key: bytearray, wanted: int, allowed: Sequence[int], length: int) -> bytes | None:
-    """The next larger string, if the byte `wanted` cannot be matched: a larger byte takes its place. If no larger byte
-    is allowed, the last byte before it that can be increased is increased instead.
+    """Returns the next larger string, if the byte `wanted` cannot be matched. A larger byte replaces it. If no larger
+    byte is allowed, the last preceding byte that can be increased is increased.
     """
     while True:
         larger = next((byte for byte in allowed if byte > wanted), None)

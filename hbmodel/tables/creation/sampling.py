@@ -1,4 +1,4 @@
-"""Reads rows from all parts of a table, by a few short scans that begin at random keys."""
+"""Reads rows from all parts of a table, with a few short scans that begin at random keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hbmodel.store.values import Row, Scan
 
 SAMPLE = 100
 """How many rows of each table `diff` searches for columns that no model declares, for missing required columns, and for
-members of enumerations that the registry is to forget.
+members of enumerations that are about to be removed from the registry.
 """
 
 PLACES = 20
@@ -26,8 +26,8 @@ keys.
 """
 
 EVEN = 100
-"""The share of a sample is estimated only if the density of rows in the densest place is at most this many times that
-in the sparsest place.
+"""The share of a sample is estimated only if the density of rows in the densest place is at most this many times the
+density in the sparsest place.
 """
 
 
@@ -45,14 +45,14 @@ class Sample:
 
 
 def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], only: Filter | None = None) -> Sample:
-    """About `count` rows, from random places between the first row and the last one.
+    """Returns about `count` rows from random places between the first and the last row.
 
-    The places are spread evenly over the space of keys, and not over the rows. So there may be few of these places, or
-    none, in a cluster of keys.
+    The places are spread evenly over the space of keys, and not over the rows. So a cluster of keys may contain few of
+    these places, or none.
 
     Args:
         count: how many rows, at least 1.
-        only: a filter for their cells, or None.
+        only: a filter for the cells of the rows, or None.
     """
     first, last = _end(store, table, False), _end(store, table, True)
     if first is None or last is None:
@@ -81,9 +81,10 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
             rows += len(batch)
             after = batch[-1].row + b"\x00"
         if rows:
-            # The first scan begins exactly at the first row, not at a random key before it: that row is not counted.
+            # The first scan begins exactly at the first row, not at a random key before the row. So this row is not
+            # counted.
             runs.append(_Run(rows - (begin == first), max(1, _place(after, common) - _place(begin, common))))
-        if rows < limit:  # the end of the table
+        if rows < limit:  # the scan reached the end of the table
             break
     whole = len(batches_read) == 1 and len(batches_read[0]) < limit
     return Sample(batches_read, 1.0 if whole else _share(runs, max(1, high - low)))
@@ -91,10 +92,10 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
 
 @frozen
 class _Run:
-    """What one scan read.
+    """The number and distance of the rows that one scan read.
 
     Attributes:
-        rows: the number of rows, without a row that is exactly where the scan begins.
+        rows: the number of rows, without the row at which the scan begins exactly.
         length: the distance, in the space of keys, from the beginning of the scan to its last row.
     """
 
@@ -103,7 +104,9 @@ class _Run:
 
 
 def _share(runs: Sequence[_Run], length: int) -> float | None:
-    """The share of a table's rows, if the rows are spread evenly over `length` keys."""
+    """Returns the share of the table's rows that was read, or None if the rows are not spread evenly over the `length`
+    keys.
+    """
     # If the rows are in clusters, a scan from a random key usually begins in a gap, and the rows after the gap are much
     # closer together.
     dense = [run.rows / run.length for run in runs if run.rows]
@@ -113,7 +116,7 @@ def _share(runs: Sequence[_Run], length: int) -> float | None:
 
 
 def _place(key: bytes, common: bytes) -> int:
-    """The position of a key among all keys that begin with `common`."""
+    """Returns the position of a key among all keys that begin with `common`."""
     return int.from_bytes(key[len(common) : len(common) + WIDTH].ljust(WIDTH, b"\x00"))
 
 

@@ -1,10 +1,9 @@
-"""Strategies for the split keys of a model's tables, which decide where regions begin when a table is created, so that
-load is distributed from the first row on.
+"""Strategies for the split keys of new tables, which distribute the load over several regions from the first row on.
 
 A split key is the first row key of a region; n regions have n - 1 split keys. All strategies here make keys in the byte
 layout of the model, so each region can contain keys. HBase's `Bytes.split` interpolates between two byte strings
-instead. For keys of hex digits, whose bytes are (in hex) 30 to 39 and 61 to 66, some of the regions that it makes lie
-between `9` and `a`, where there are no keys.
+instead. If keys consist of hex digits, some of its regions lie between `9` (byte 39 in hex) and `a` (byte 61), where
+there are no keys.
 """
 
 from __future__ import annotations
@@ -30,7 +29,9 @@ DECIMAL_TEXT = b"0123456789"
 ANY_BYTE = bytes(range(256))
 
 EVEN = 64
-"""The minimum number of places in a region, if possible, so that the shares differ only by a percent or two."""
+"""The minimum number of possible prefixes in a region, if enough exist, so that the shares differ only by a percent or
+two.
+"""
 
 
 def _at_least_two(regions: Any) -> int:
@@ -63,13 +64,13 @@ class ByBucket:
 
 @frozen
 class Uniform:
-    """Regions that each take an equal share of the leading key field's values.
+    """Regions that each contain an equal share of the possible values of the leading key field.
 
     If the codec spreads its values (`DigestPrefixed`, `Reversed` numbers, `ReversedDigits`), bounds cannot be given:
     the first bytes of the values are divided equally.
 
     Attributes:
-        regions: how many (per bucket, on a salted table).
+        regions: the number of regions (in a salted table, per bucket).
         low: the smallest value that will be stored; by default the smallest value of the codec.
         high: the largest value that will be stored; by default the largest value of the codec.
     """
@@ -81,13 +82,14 @@ class Uniform:
 
 @frozen
 class Hexadecimal:
-    """Regions for a leading text field whose values begin with hex digits: each has an equal share of the hex numbers.
+    """Regions for a leading text field whose values begin with hex digits. Each region has an equal share of the hex
+    numbers.
 
     With bounds, the shares are the same as in HBase's `RegionSplitter.HexStringSplit` and in the often copied
     `getHexSplits`.
 
     Attributes:
-        regions: how many (per bucket, on a salted table).
+        regions: the number of regions (in a salted table, per bucket).
         upper: whether the digits are upper-case.
         low: the smallest text that will be stored, as hex digits; "0" by default.
         high: the largest text that will be stored; "f" repeated by default. A shorter bound stands for all texts that
@@ -132,7 +134,7 @@ Splits = ByBucket | Uniform | Hexadecimal | FromSample | AtKeys
 
 
 def split_keys(model: type[Any], splits: Splits, *, index: str | Index | None = None) -> list[bytes]:
-    """The split keys that a strategy gives for a model's primary table or one of its index tables.
+    """Returns the split keys that a strategy makes for a model's primary table or one of its index tables.
 
     Args:
         model: the model whose table is split.
@@ -169,7 +171,7 @@ def split_keys(model: type[Any], splits: Splits, *, index: str | Index | None = 
 
 
 def table_layout(schema: TableSchema, index: str | Index | None) -> tuple[KeyLayout, BoundSalt]:
-    """The layout of the row keys of a table, without salt, and the salt.
+    """Returns the layout of the row keys of a table, without salt, and the salt.
 
     Raises:
         DeclarationError: the table has a single row, which holds all objects.
@@ -184,15 +186,15 @@ def table_layout(schema: TableSchema, index: str | Index | None) -> tuple[KeyLay
 
 
 def _in_buckets(salt: BoundSalt, inner: Sequence[bytes]) -> list[bytes]:
-    """A region begins at every bucket (for the first bucket, at the beginning of the table), and at the inner keys of
-    every bucket.
+    """Returns split keys with which a region begins at every bucket except the first, and at the inner keys of every
+    bucket.
     """
     keys = {prefix + key for prefix in salt.prefixes for key in (b"", *inner)}
     return sorted(keys)[1:]
 
 
 def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecimal) -> list[bytes]:
-    """Split keys over the packed leading field, without salt."""
+    """Returns split keys that divide the values of the packed leading field, without salt."""
     leading = layout.fields[0]
     if isinstance(splits, Hexadecimal):
         packed = [_hex_prefix(schema, layout, n, splits) for n in range(1, splits.regions)]
@@ -219,14 +221,15 @@ def _leading(schema: TableSchema, layout: KeyLayout, splits: Uniform | Hexadecim
         )
     values = [back(low + (high - low + 1) * n // splits.regions) for n in range(1, splits.regions)]
     if leading.desc or leading.codec.order == "descending":
-        # In descending order a region begins with its largest value, so each split key is the largest value of a share.
+        # In descending order, a region begins with its largest value. So each split key is the largest value of a
+        # share.
         values = [back(low + (high - low + 1) * n // splits.regions - 1) for n in range(1, splits.regions)]
     return sorted({layout.pack_field(0, value) for value in values})
 
 
 def _evenly_spread(codec: Codec[Any]) -> tuple[bytes, int] | None:
-    """For a codec that spreads its values evenly over their first bytes: the possible values of such a byte, and the
-    number of these bytes. None for other codecs.
+    """Returns the possible values of each evenly spread first byte of a codec's values, and the number of such bytes.
+    Returns None if the codec does not spread its values.
     """
     match codec:
         case DigestPrefixed():
@@ -239,7 +242,7 @@ def _evenly_spread(codec: Codec[Any]) -> tuple[bytes, int] | None:
 
 
 def _spread(schema: TableSchema, leading: KeyField, alphabet: bytes, width: int, splits: Uniform) -> list[bytes]:
-    """Split keys that divide the first bytes of spread values equally."""
+    """Returns split keys that divide the first bytes of evenly spread values equally."""
     if splits.low is not None or splits.high is not None or leading.desc or leading.nullable:
         raise DeclarationError(
             "The codec of the leading field spreads its values, so the table is split without low and high: leave them "
@@ -263,7 +266,7 @@ def _spread(schema: TableSchema, leading: KeyField, alphabet: bytes, width: int,
 
 
 def _hex_prefix(schema: TableSchema, layout: KeyLayout, n: int, splits: Hexadecimal) -> bytes:
-    """The n-th split key. It has just enough hex digits to make the shares equal, except for a percent or two."""
+    """Returns the n-th split key. It has just enough hex digits to make the shares almost equal."""
     leading = layout.fields[0]
     if leading.codec.python_type is not str or leading.desc or leading.nullable:
         raise DeclarationError(
@@ -289,7 +292,7 @@ def _hex_prefix(schema: TableSchema, layout: KeyLayout, n: int, splits: Hexadeci
 
 
 def _hex_bounds(splits: Hexadecimal, digits: int) -> tuple[int, int]:
-    """The smallest and the largest number with this many digits."""
+    """Returns the bounds of a strategy as numbers with this many digits."""
     return int(splits.low.ljust(digits, "0"), 16), int(splits.high.ljust(digits, "f"), 16)
 
 
@@ -298,8 +301,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple[int, int, Any]:
-    """The lowest and the highest value of the leading field, both as integers, and a function that turns such an
-    integer into a value.
+    """Returns the lowest and the highest value of the leading field, both as integers, and a function that turns such
+    an integer into a value.
     """
     kind = codec.python_type
     low, high = splits.low, splits.high
@@ -344,8 +347,8 @@ def _scale(schema: TableSchema, name: str, codec: Any, splits: Uniform) -> tuple
 
 
 def _storable(codec: Any, value: bytes) -> bytes:
-    """The value. If the codec pads values, zeros at the end are removed, because the stored bytes are the same without
-    them.
+    """Returns the value, without zeros at the end if the codec pads values with zeros: the stored bytes are the
+    same.
     """
     try:
         codec.encode(value)
@@ -380,7 +383,7 @@ def _from_sample(schema: TableSchema, splits: FromSample, index: str | Index | N
 
 
 def sample_keys(schema: TableSchema, objects: Iterable[Any], index: str | Index | None = None) -> list[bytes]:
-    """The row keys, with the salt, that objects of a model have in its primary table or an index table."""
+    """Returns the row keys, with the salt, that objects of a model have in its primary table or an index table."""
     mapper, wide = KeyMapper(schema), schema.wide
     keys: list[bytes] = []
     for obj in objects:

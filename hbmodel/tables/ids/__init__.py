@@ -1,1 +1,1 @@
-"""Dictionaries and sequences: their tables, their names and their ids."""
+"""Dictionaries and sequences: tables, names and ids."""

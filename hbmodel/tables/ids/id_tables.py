@@ -1,6 +1,4 @@
-"""The tables of ids, which exist in addition to the tables of models, for sequences and for dictionaries, including
-those that fields of models use.
-"""
+"""The tables of ids, which hold sequences and dictionaries, including the dictionaries that fields of models use."""
 
 from __future__ import annotations
 
@@ -18,8 +16,8 @@ Declared: TypeAlias = type[Any] | IdSequence | Dictionary
 
 
 def models_and_ids(declared: Iterable[Declared], *, used: bool = True) -> tuple[list[type[Any]], list[type[Any]]]:
-    """The given models, and the models of the id tables of the given sequences and dictionaries, except OpenTSDB's
-    tables.
+    """Returns the given models, and the models of the id tables of the given sequences and dictionaries, except
+    OpenTSDB's tables.
 
     Args:
         used: whether to include the dictionaries that the models' fields use.
@@ -39,12 +37,12 @@ def models_and_ids(declared: Iterable[Declared], *, used: bool = True) -> tuple[
 
 
 def _models_of(dictionary: Dictionary) -> tuple[type[Any], ...]:
-    """The models of the tables that hbmodel creates for a dictionary."""
+    """Returns the models of the tables that hbmodel creates for a dictionary."""
     return () if isinstance(dictionary, UidDictionary) else tables_of(dictionary).models
 
 
 def opentsdb_dictionaries(declared: Iterable[Declared]) -> list[UidDictionary]:
-    """The given OpenTSDB dictionaries, and those that fields of the given models use."""
+    """Returns the given OpenTSDB dictionaries, and those that fields of the given models use."""
     found: dict[Dictionary, None] = {}
     for each in declared:
         if isinstance(each, Dictionary):

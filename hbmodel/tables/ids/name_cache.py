@@ -8,33 +8,35 @@ from typing import cast
 from hbmodel.encoding.codecs import Dictionary
 
 CACHED_BYTES = 16 * 2**20
-"""The approximate maximum number of bytes of memory that the cached names take."""
+"""The approximate maximum number of bytes of memory that the cached names use."""
 
 OVERHEAD = 150
-"""Bytes that one cached pair takes in addition to the characters of the name."""
+"""The number of bytes that one cached pair uses in addition to the characters of the name."""
 
 
 class NameCache:
-    """A cache of names and ids, which never change. If the cache is full, the oldest are dropped. Thread-safe."""
+    """A cache of names and ids, which never change. If the cache is full, the oldest entries are dropped. It is
+    thread-safe.
+    """
 
     def __init__(self, size: int = CACHED_BYTES) -> None:
         self._left = size
-        # The ids by name, and the names by id. There are two mappings because a program that died may have left an id
-        # whose name has a different id.
+        # The ids by name, and the names by id. There are two mappings because a program that crashed may have left an
+        # id whose name now has another id.
         self._known: dict[tuple[Dictionary, str | int], int | str] = {}
         self._lock = threading.Lock()
         self.checked: set[Dictionary] = set()
-        """The dictionaries whose tables were found to be as declared."""
+        """The dictionaries whose tables were found to match the declaration."""
 
     def __len__(self) -> int:
         return len(self._known)
 
     def id_of(self, dictionary: Dictionary, name: str) -> int | None:
-        """The id of a name, or None if it is not cached."""
+        """Returns the id of a name, or None if it is not cached."""
         return cast("int | None", self._known.get((dictionary, name)))
 
     def name_of(self, dictionary: Dictionary, number: int) -> str | None:
-        """The name of an id, or None if it is not cached."""
+        """Returns the name of an id, or None if it is not cached."""
         return cast("str | None", self._known.get((dictionary, number)))
 
     def keep(self, dictionary: Dictionary, name: str, number: int) -> None:
@@ -44,7 +46,7 @@ class NameCache:
             self._keep((dictionary, number), name, name)
 
     def keep_name(self, dictionary: Dictionary, number: int, name: str) -> None:
-        """Caches the name of an id. The name may have a different id."""
+        """Caches the name of an id. The name may have another id, too."""
         with self._lock:
             self._keep((dictionary, number), name, name)
 

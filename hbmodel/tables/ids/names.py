@@ -52,7 +52,7 @@ def within_names(function: Callable[P, R]) -> Callable[P, R]:
 
 
 class Names:
-    """The names and ids of the dictionaries in a store. Thread-safe.
+    """Looks up the names and ids of the dictionaries in a store. It is thread-safe.
 
     A session looks up names and ids by itself. This class is for work outside of sessions, and for listing the names of
     a dictionary. Names and ids never change, so they are cached, in bounded memory.
@@ -71,7 +71,7 @@ class Names:
         self._cache = NameCache() if cache is None else cache
 
     def id_of(self, dictionary: Dictionary, name: str) -> int:
-        """The id of a name.
+        """Returns the id of a name.
 
         Raises:
             UnknownName: the name has no id.
@@ -87,7 +87,7 @@ class Names:
         return number
 
     def find(self, dictionary: Dictionary, names: Iterable[str]) -> Mapping[str, int]:
-        """The ids of the names that have an id, looked up in as few calls as possible."""
+        """Returns the ids of the names that have an id, looked up in as few calls as possible."""
         ids: dict[str, int] = {}
         missing: list[str] = []
         _dictionary(dictionary)
@@ -105,8 +105,8 @@ class Names:
         return ids
 
     def find_names(self, dictionary: Dictionary, numbers: Iterable[int]) -> Mapping[int, str]:
-        """The names of the ids that have a name, looked up in as few calls as possible. Names that cannot be read are
-        left out.
+        """Returns the names of the ids that have a name, looked up in as few calls as possible. Names that cannot be
+        read are left out.
         """
         names: dict[int, str] = {}
         missing: list[int] = []
@@ -120,7 +120,7 @@ class Names:
         tables = all_tables_of(dictionary)
         keys = {tables.ids.encode(number): number for number in missing}
         for number, cell in self._cells(dictionary, tables.id_table, tables.name_column, keys):
-            with suppress(DecodingError):  # it matters only to a call that needs this name
+            with suppress(DecodingError):  # names that cannot be read are left out
                 names[number] = dictionary.read(cell)
                 self._cache.keep_name(dictionary, number, names[number])
         return names
@@ -128,9 +128,7 @@ class Names:
     def _cells(
         self, dictionary: Dictionary, table: str, column: bytes, keys: Mapping[bytes, T]
     ) -> Iterator[tuple[T, bytes]]:
-        """The cells of a column in the rows with these keys, each with the value that `keys` has for the key of its
-        row.
-        """
+        """Yields the cells of a column in the rows with these keys, each with the value in `keys` for its row key."""
         wanted = list(keys)
         for at in range(0, len(wanted), AT_ONCE):
             self._check(dictionary)
@@ -139,7 +137,7 @@ class Names:
                     yield keys[row.row], row.columns[column].value
 
     def claim(self, dictionary: Dictionary, name: str) -> int:
-        """The id of a name. If the name has none, an id is assigned.
+        """Returns the id of a name. If the name has no id, one is assigned.
 
         Raises:
             IdsExhausted: every id that the dictionary's codec allows is used.
@@ -156,7 +154,7 @@ class Names:
         return number
 
     def name_of(self, dictionary: Dictionary, number: int) -> str:
-        """The name of an id.
+        """Returns the name of an id.
 
         Raises:
             DecodingError: the id has no name.
@@ -173,7 +171,7 @@ class Names:
         return answer
 
     def _named(self, dictionary: Dictionary, number: int) -> Iterator[tuple[int, str]]:
-        """Some ids with their names, beginning with the id `number`."""
+        """Yields some ids with their names, beginning with the id `number`."""
         tables = all_tables_of(dictionary)
         scan = Scan(
             KeyRange(tables.ids.encode(number)), columns=[tables.name_column], limit=READ_AHEAD, batch_size=READ_AHEAD
@@ -188,7 +186,7 @@ class Names:
                         raise
 
     def starting_with(self, dictionary: Dictionary, prefix: str = "", *, limit: int | None = None) -> Iterator[str]:
-        """The names that begin with a prefix, in order.
+        """Yields the names that begin with a prefix, in order.
 
         Args:
             dictionary: the dictionary.
@@ -211,7 +209,7 @@ class Names:
 
     @contextmanager
     def bound(self) -> Iterator[None]:
-        """A block in which `hb.row_key`, `hb.decode` and `hb.schema.key_of` can use dictionaries in this thread, as in
+        """Lets `hb.row_key`, `hb.decode` and `hb.schema.key_of` use dictionaries in its block, in this thread, as in
         the calls of a session.
         """
         token = bind_names(self)

@@ -1,4 +1,4 @@
-"""Assigns random ids, by drawing the numbers that a protocol would take from a counter."""
+"""Assigns random ids, by drawing the numbers that a protocol would otherwise read from a counter."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ DRAWS = 100
 
 
 def drawn(tables: DictionaryTables, highest: int, protocol: Protocol[R]) -> Protocol[R]:
-    """Runs a protocol, and answers each increment with a random number from 1 to `highest`. Raises `IdsExhausted` after
+    """Runs a protocol, but returns a random number from 1 to `highest` for each increment. Raises `IdsExhausted` after
     too many increments.
 
-    If the drawn id already has a different name, the check-and-put of the name is refused, as it would be if the
-    counter had been reset.
+    If the drawn id already has a different name, the check-and-put of the name fails, as if the counter had been reset.
     """
     answer: Any = None
     draws = 0
@@ -38,7 +37,7 @@ def drawn(tables: DictionaryTables, highest: int, protocol: Protocol[R]) -> Prot
                     width=tables.ids.width,
                 )
             draws += 1
-            answer = secrets.randbelow(highest) + 1  # OpenTSDB never draws 0
+            answer = secrets.randbelow(highest) + 1  # like OpenTSDB, never 0
     except StopIteration as stop:
         result: R = stop.value
         return result

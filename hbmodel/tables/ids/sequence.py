@@ -34,11 +34,11 @@ def _block(block: Any) -> Any:
 
 @frozen
 class IdSequence:
-    """Unique ids that start at 1. `on(store)` returns them for a store.
+    """A sequence of unique ids that start at 1. `on(store)` returns the ids from a store.
 
     A program reserves ids in blocks, by one increment of a counter for each block. So the ids of one program increase,
-    but the ids of several programs are not in chronological order. There are gaps: when a program ends, the ids that
-    are left in its block are never used. If the answer to an increment is lost, the whole block is never used.
+    but the ids of several programs are not in chronological order. There are gaps: when a program ends, the remaining
+    ids of its block are never used. If the response to an increment is lost, the whole block is never used.
     `hb.create_tables(store, sequence)` creates the table.
 
     Args:
@@ -60,7 +60,7 @@ class IdSequence:
         return (sequence_model(self.table),)
 
     def on(self, store: Store | HasStore) -> SequenceIds:
-        """The ids of the sequence, from the counter in a store.
+        """Returns the ids of the sequence, from the counter in a store.
 
         Args:
             store: the store that holds the table of counters, or a session.
@@ -69,7 +69,7 @@ class IdSequence:
 
 
 class SequenceIds:
-    """The ids of a sequence, from one store. Thread-safe; also an endless iterator.
+    """The ids of a sequence, from one store. It is thread-safe, and is also an endless iterator.
 
     Each instance reserves separate blocks, so create only one for the whole program. After a fork, the child reserves
     new blocks.
@@ -86,7 +86,7 @@ class SequenceIds:
         self._next, self._end, self._process = 0, 0, getpid()
 
     def next(self) -> int:
-        """A new id. The store is called once for each block.
+        """Returns a new id. The store is called once for each block.
 
         Raises:
             IdsExhausted: the counter has reached its end.
@@ -95,8 +95,8 @@ class SequenceIds:
         return self.take(1)[0]
 
     def take(self, count: int) -> list[int]:
-        """The given number of new ids, in ascending order. If the block has too few, one call reserves the missing ids,
-        but at least a whole block.
+        """Returns the given number of new ids, in ascending order. If the current block has too few ids, one call
+        reserves the missing ids, or a whole block if that is more.
         """
         number = whole_number(count)
         if number is None or not 0 <= number <= LARGEST_BLOCK:

@@ -1,4 +1,4 @@
-"""Compares OpenTSDB's table of ids with what a dictionary declares."""
+"""Compares OpenTSDB's table of ids with the declaration of a dictionary."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import Family, Scan
 
 SAMPLE = 100
-"""How many ids are read, and how many names of ids."""
+"""The maximum number of names whose ids are read, and of ids whose names are read."""
 
 TABLES_SHOWN = 10
-"""The number of existing tables that an error names."""
+"""The maximum number of existing tables that an error names."""
 
 FAMILIES = (Family(IDS.encode()), Family(NAMES.encode()))
 
@@ -38,7 +38,9 @@ class UidDifference:
 
 
 def uid_differences(store: Store, dictionary: UidDictionary) -> Iterator[UidDifference]:
-    """The differences between an existing table and the declaration. Only a sample of the table's rows is read."""
+    """Yields the differences between an existing table and the declaration. Only a sample of the table's rows is
+    read.
+    """
     live = {family.name for family in store.families(dictionary.table)}
     missing = [family.name for family in FAMILIES if family.name not in live]
     for family in missing:
@@ -59,8 +61,8 @@ def uid_differences(store: Store, dictionary: UidDictionary) -> Iterator[UidDiff
 
 
 def check_uids(store: Store, dictionary: UidDictionary) -> None:
-    """Raises `SchemaMismatch` if the table differs from what the dictionary declares, and `TableNotFound` if it does
-    not exist.
+    """Raises `SchemaMismatch` if the table differs from the declaration of the dictionary, and `TableNotFound` if it
+    does not exist.
     """
     differences = list(uid_differences(store, dictionary))
     if differences:

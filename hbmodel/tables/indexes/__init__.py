@@ -1,1 +1,1 @@
-"""Work on the indexes of tables that are in use, done in key ranges so that programs can share it."""
+"""Work on the indexes of tables that are in use, in key ranges, so that programs can share the work."""

@@ -1,11 +1,11 @@
-"""Work on a table that several programs share, by taking key ranges from the registry and recording the progress of
-each range there.
+"""Work on a table that several programs share: they claim key ranges in the registry, and record the progress of each
+range there.
 
 Each piece of work has one row in the registry: row key 01 `<table>` 00 `<family>` 00 `<index>` 00 `<work>`. `m:ranges`
-holds the ranges, and `m:r<number>` the state of each range: who has taken it and until when, the next row, and the
-counts. If the work is repeated, `m:ranges` contains the number of the attempt, and the states of the ranges are in
-`m:r<number>.<attempt>`. Every change is a check-and-put on the value that was read. If a program crashes, its claim
-expires, and another program continues from the last checkpoint of the range; only the work since then is lost.
+holds the ranges, and `m:r<number>` the state of each range: who has claimed it and until when, the next row, and the
+counts. If the work is begun again, `m:ranges` contains the number of the attempt, and the states of the ranges are in
+`m:r<number>.<attempt>`. Every change is a check-and-put against the value that was read. If a program crashes, its
+claim expires, and another program continues from the last checkpoint of the range; only the work since then is lost.
 
 The online index builds of the FoundationDB Record Layer use the same technique (range sets).
 """
@@ -35,7 +35,7 @@ SAMPLES = 20
 """The maximum number of refused rows that are recorded for a range. Further rows are only counted."""
 
 LOOK = 1.0
-"""Seconds between two checks of the progress of other programs."""
+"""The number of seconds between two checks of the progress of other programs."""
 
 CLAIM_LIFE = 60.0
 """For this many seconds after its last checkpoint, a range belongs to the program that claimed it."""
@@ -43,16 +43,16 @@ CLAIM_LIFE = 60.0
 
 @frozen
 class Counts:
-    """What was counted in one range or in all ranges.
+    """The counts of one range or of all ranges.
 
     Attributes:
-        rows: the rows that are objects.
+        rows: the number of rows that are objects.
         adopted: rows that got system cells.
         missing: entries that were missing.
         refused: rows for which no entries can be made.
         samples: some of the refused rows, as (row key in hex, reason).
         duplicates: rows whose value in a unique index is held by another row.
-        duplicated: some of these, as (value, row key in hex, row key of the other row in hex).
+        duplicated: some of the duplicates, as (value, row key in hex, row key of the other row in hex).
     """
 
     rows: int = 0
@@ -78,12 +78,12 @@ class Counts:
 
     @property
     def unfinished(self) -> bool:
-        """Whether there are rows for which the index cannot be made."""
+        """Whether there are rows for which the index cannot be completed."""
         return bool(self.refused or self.duplicates)
 
     @property
     def as_json(self) -> Mapping[str, Any]:
-        """The counts as the registry holds them."""
+        """The counts in the form in which they are stored in the registry."""
         numbers = {name: getattr(self, name) for name in _NUMBERS}
         return {**numbers, **{name: [list(sample) for sample in getattr(self, name)] for name in _LISTS}}
 
@@ -100,8 +100,8 @@ _LISTS = ("samples", "duplicated")
 
 
 class ClaimLost(Exception):
-    """Raised if another program has taken the range in the meantime. The work that was already done in it does no
-    harm.
+    """Raised if another program has taken the range in the meantime. The work that this program has already done in the
+    range is harmless.
     """
 
 
@@ -111,7 +111,7 @@ class RangeClaim:
 
     Attributes:
         range: the part of the range that must still be done.
-        counts: the counts in this range, over all programs.
+        counts: the counts of this range, from all programs that worked on it.
     """
 
     range: KeyRange
@@ -123,14 +123,14 @@ class RangeClaim:
     def advance(self, start: bytes, counts: Counts) -> None:
         """Records that all rows before `start` are done, and renews this program's claim on the range.
 
-        Raises `ClaimLost` if another program has taken it.
+        Raises `ClaimLost` if another program has taken the range.
         """
         self.range = KeyRange(start, self.range.stop)
         self.counts += counts
         self._write(done=False)
 
     def finish(self, counts: Counts) -> None:
-        """Records that the range is done; raises `ClaimLost` if another program has taken it."""
+        """Records that the range is done. Raises `ClaimLost` if another program has taken the range."""
         self.counts += counts
         self._write(done=True)
 
@@ -148,7 +148,7 @@ class Progress:
         counts: the sum of the counts of all ranges.
         free_at: if all unfinished ranges are taken, when the next claim expires, in ms by the server's clock; otherwise
             0.
-        plan: the value of the cell with the ranges.
+        plan: the value of the cell `m:ranges`.
     """
 
     ranges: int
@@ -177,12 +177,12 @@ class SharedRanges:
     owner: str = field(factory=lambda: os.urandom(8).hex())
 
     def begin(self, ranges: Sequence[KeyRange]) -> None:
-        """Writes the ranges to the registry. If another program has already done so, that program's ranges are used."""
+        """Writes the ranges to the registry. If another program has already written ranges, those are used."""
         self._plan(None, ranges, 0)
 
     def begin_again(self, progress: Progress, ranges: Sequence[KeyRange]) -> None:
-        """Writes the ranges of a new attempt to the registry, unless another program has begun one since `progress`
-        was read.
+        """Writes the ranges of a new attempt to the registry, unless another program has begun an attempt since
+        `progress` was read.
         """
         self._plan(progress.plan, ranges, self._planned({RANGES: progress.plan})[1] + 1)
 
@@ -197,7 +197,7 @@ class SharedRanges:
         self.store.delete(self.registry, [Delete(self.row, families=(FAMILY,))])
 
     def progress(self) -> Progress | None:
-        """The progress of the work, or None if no program has started it."""
+        """Returns the progress of the work, or None if no program has started it."""
         cells = self._cells()
         if RANGES not in cells:
             return None
@@ -212,9 +212,9 @@ class SharedRanges:
         return Progress(len(ranges), len(states) - len(open_ones), total, min(open_ones) if taken else 0, cells[RANGES])
 
     def take(self) -> RangeClaim | None:
-        """Takes a range on which no program works; returns None if there is none.
+        """Claims a range on which no program works. Returns None if there is no such range.
 
-        The search starts at a random range, so that programs seldom choose the same one.
+        The search starts at a random range, so that two programs seldom choose the same range.
         """
         cells = self._cells()
         ranges, attempt = self._planned(cells)
@@ -244,7 +244,7 @@ class SharedRanges:
         """Works on the ranges until all of them are done. Other programs may work on them at the same time.
 
         Args:
-            ranges: returns the ranges into which the work is divided, if no program has begun it.
+            ranges: returns the ranges into which the work is divided, if no program has begun the work.
             goes_on: called before each step with the progress, or with None if no program has begun the work; returns
                 whether to continue.
             through: works on one range until it is done. If it raises `ClaimLost`, the range is left to another
@@ -273,7 +273,7 @@ class SharedRanges:
         raise ClaimLost
 
     def _planned(self, cells: Mapping[bytes, bytes]) -> tuple[list[KeyRange], int]:
-        """The ranges, and how many times the work was begun again."""
+        """Returns the ranges, and how many times the work was restarted."""
         if RANGES not in cells:
             return [], 0
         with work_of(self.row, self.registry):
@@ -298,11 +298,13 @@ class SharedRanges:
 
 
 WORK = ("building", "verifying")
-"""The names of the steps of a build."""
+"""The names of the two steps of a build."""
 
 
 def work_row(registry_row: bytes, index: str, work: str) -> bytes:
-    """The key of the registry's row for a piece of work on an index; `registry_row` is the key of the model's row."""
+    """Returns the key of the registry's row for a piece of work on an index. `registry_row` is the key of the model's
+    row.
+    """
     return b"\x01" + registry_row + b"\x00" + index.encode() + b"\x00" + work.encode()
 
 

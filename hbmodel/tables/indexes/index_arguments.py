@@ -9,7 +9,7 @@ from hbmodel.store.checks.numbers import is_finite, whole_number
 
 
 def check_speeds(**given: Any) -> None:
-    """Raises `DeclarationError` for a speed that is neither None nor a positive number."""
+    """Raises `DeclarationError` for a rate that is neither None nor a positive number."""
     for name, value in given.items():
         if value is not None and not _is_positive(value):
             raise DeclarationError(
@@ -18,7 +18,9 @@ def check_speeds(**given: Any) -> None:
 
 
 def check_choices(**given: Any) -> None:
-    """Raises `DeclarationError` for a value that is neither True nor False, such as `drop=` with an index's name."""
+    """Raises `DeclarationError` for a value that is neither True nor False, such as the name of an index for
+    `drop=`.
+    """
     for name, value in given.items():
         if not isinstance(value, bool):
             raise DeclarationError("This must be True or False.", option=name, found=repr(value))

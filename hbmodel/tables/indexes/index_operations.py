@@ -28,7 +28,7 @@ from hbmodel.tables.registry.registration import ABSENT, BUILDING, READABLE, VER
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
 BATCH = 500
-"""How many rows one round trip of a build or a check reads."""
+"""The number of rows that one round trip of a build or a check reads."""
 
 
 @within_names
@@ -50,13 +50,13 @@ def build_index(
     """Builds a declared index on a table that is in use, and makes it readable.
 
     Any number of programs may call this at the same time, on one or many machines, for example with `map` of an
-    executor. They divide the regions of the table among them by means of the registry, and all calls return when the
-    index is built. If a call is killed, its work is completed by another call that is running, or by the next call.
+    executor. They use the registry to divide the regions of the table among them, and all calls return when the index
+    is built. If a call is killed, its work is completed by another call that is running, or by the next call.
 
     Programs may write in the meantime. Their sessions maintain the index as soon as they have noticed the change in the
     registry. So the build first waits for programs that may still write without maintaining it (up to three times, if
-    this is the table's first index); `progress` names these programs. Then entries are put for all rows. After that,
-    all rows are checked for missing entries, and then queries may use the index.
+    this is the table's first index), and reports them to `progress`. Then it puts entries for all rows. After that, it
+    checks all rows for missing entries. Then queries may use the index.
 
     Args:
         store: the store that holds the tables.
@@ -64,22 +64,24 @@ def build_index(
         index: the name of the index, or the index as a model attribute.
         rows_per_second: maximum rate at which this call reads.
         bytes_per_second: the maximum rate in bytes of keys and cells.
-        dry_run: only read the rows and count what would be put, and for a unique index the rows that share a value (a
-            million values are remembered and compared with all). Nothing is changed, and the call does not wait.
+        dry_run: only read the rows and count the entries that would be put, and for a unique index also the rows that
+            share a value (only the first million values are remembered for this). Nothing is changed, and the call does
+            not wait.
         progress: called regularly with an `IndexProgress`.
         splits: where the regions of the index table begin, as for `create_tables`.
         times: the times on which all programs that use the table agree.
         batch_size: rows in one round trip.
-        claim_life: seconds after which another program takes over a range if this program stops responding.
+        claim_life: the number of seconds without a response from this program after which another program takes over
+            its range.
         registry: name of the registry table.
 
     Returns:
-        What all programs together have done. Its `state` is `building` or `verifying` if some rows were refused
-            (because their entries are too long or their values cannot be read), or if rows have the same value in a
-            unique index. Correct those rows and call again.
+        The work that all programs have done together. Its `state` is `building` or `verifying` if some rows were
+            refused (because their entries are too long or their values cannot be read), or if rows have the same value
+            in a unique index. Correct those rows and call again.
 
     Raises:
-        SchemaMismatch: the table is not registered, or is registered with a different layout.
+        SchemaMismatch: the table is not registered, or its registered layout is different.
         UnknownIndex: the model does not declare the index.
         CapabilityError: the index is unique, and the store has no check-and-mutate.
         IndexUnavailable: the index was dropped in the meantime.
@@ -106,7 +108,7 @@ def build_index(
             first, already = False, state.state == READABLE
         if state.state == READABLE:
             check_readable(store, work.schema.table, work.index.name, state.table, work.schema.family)
-            sweeps.forget()  # this also deletes what a killed program has left
+            sweeps.forget()  # this also deletes the progress that a killed program has left
             return evolve(work.built(READABLE, total, missing), already=already)
         if state.state == BUILDING:
             with naming_lost_tables(work.schema.table, work.index.name, state.table):
@@ -121,7 +123,7 @@ def build_index(
                 checked = sweeps.verify()
             missing = checked.missing
             if checked.unfinished:
-                # rows and entries were counted by the build; what prevents the end of the build was found by this check
+                # the build counted rows and entries; this check found the rows that prevent the end of the build
                 found_now = evolve(
                     total,
                     refused=checked.refused,
@@ -144,12 +146,12 @@ def drop_index(
     progress: Report | None = None,
     registry: str = REGISTRY_TABLE,
 ) -> list[str]:
-    """Drops an index while programs read and write; returns the dropped tables.
+    """Drops an index while programs read and write. Returns the names of the dropped tables.
 
-    The model need not declare the index. Queries stop using the index within one lease, for which the call waits on
-    every store (`readers`). Then writes stop maintaining it. When no program can write it any more (`writers`, whose
-    names `progress` receives), its table is dropped. If a call is killed, the next call completes the work. If the
-    index is built again, it gets a new table with a different name.
+    The model need not declare the index. First, queries stop using the index. For this, the call waits for one lease
+    (`readers`), in every store. Then writes stop maintaining the index. When no program can write it any more (the call
+    reports the `writers` to `progress`), its table is dropped. If a call is killed, the next call completes the work.
+    If the index is built again, it gets a new table with a different name.
 
     Args:
         store: the store that holds the tables.
@@ -161,7 +163,7 @@ def drop_index(
         registry: name of the registry table.
 
     Raises:
-        UnknownIndex: the registry has no such index, or this is not an index of the model.
+        UnknownIndex: the registry has no index of this name for the model.
     """
     check_store(store)
     check_times(times)
@@ -187,7 +189,7 @@ def verify_index(
     batch_size: int = BATCH,
     registry: str = REGISTRY_TABLE,
 ) -> IndexReport:
-    """Compares every row with its entries, and every entry with its row. Changes nothing.
+    """Compares every row with its index entries, and every entry with its row, and changes nothing.
 
     The result is correct even if programs write at the same time. Entries that seem to be missing are checked again,
     and only entries older than the grace time count as stale.
@@ -196,8 +198,9 @@ def verify_index(
         store: the store that holds the tables.
         model: the model that declares the index.
         index: the name of the index, or the index as a model attribute.
-        sample: check about this many rows, and as many entries, from all over the tables; None checks all.
-        rows_per_second: maximum rate of reading.
+        sample: check about this many rows, and as many entries, from all parts of the tables; with None, all are
+            checked.
+        rows_per_second: maximum rate at which this call reads.
         bytes_per_second: the maximum rate in bytes of keys and cells.
         progress: called regularly with an `IndexProgress`.
         times: the times on which all programs that use the table agree.
@@ -206,7 +209,7 @@ def verify_index(
 
     Raises:
         IndexUnavailable: the index is not built.
-        SchemaMismatch: the table is not registered, or rows or entries do not have the layout that the model declares.
+        SchemaMismatch: the table is not registered, or the registered layout of rows or entries is not the model's.
     """
     check_work(batch_size=batch_size, sample=sample, progress=progress)
     work = IndexWork.of(store, model, index, times, registry, progress)
@@ -227,7 +230,7 @@ def repair_index(
     batch_size: int = BATCH,
     registry: str = REGISTRY_TABLE,
 ) -> IndexReport:
-    """Puts missing entries, and deletes entries that match no row, if they are older than the grace time.
+    """Puts missing index entries. Deletes entries that match no row, if they are older than the grace time.
 
     It can run while programs write, and any number of repairs can run at the same time. Every program that writes the
     table must use the same `times`. Entries of rows with a TTL are not changed, because they expire together with their
@@ -238,7 +241,7 @@ def repair_index(
         model: the model that declares the index.
         index: the name of the index, or the index as a model attribute.
         dry_run: only report what would be done.
-        rows_per_second: maximum rate of reading.
+        rows_per_second: maximum rate at which this call reads.
         bytes_per_second: the maximum rate in bytes of keys and cells.
         progress: called regularly with an `IndexProgress`.
         times: the times on which all programs that use the table agree.
@@ -247,7 +250,7 @@ def repair_index(
 
     Raises:
         IndexUnavailable: the index is not built.
-        SchemaMismatch: the table is not registered, or rows or entries do not have the layout that the model declares.
+        SchemaMismatch: the table is not registered, or the registered layout of rows or entries is not the model's.
     """
     check_work(batch_size=batch_size, progress=progress)
     check_choices(dry_run=dry_run)
@@ -265,7 +268,7 @@ def purge_rows(
     batch_size: int = BATCH,
     registry: str = REGISTRY_TABLE,
 ) -> int:
-    """Deletes the markers of deleted indexed rows, if they are older than the grace time. Returns how many were
+    """Deletes the markers of deleted indexed rows, if the markers are older than the grace time. Returns how many were
     deleted.
 
     It can run while programs write, and in any number of programs at the same time.
@@ -274,7 +277,7 @@ def purge_rows(
         store: the store that holds the tables.
         model: the model of the table.
         dry_run: only count the markers that are old enough.
-        rows_per_second: maximum rate of reading.
+        rows_per_second: maximum rate at which this call reads.
         times: the times on which all programs that use the table agree.
         batch_size: rows in one round trip.
         registry: name of the registry table.
@@ -321,13 +324,13 @@ def index_status(
     times: IndexTimes = TIMES,
     registry: str = REGISTRY_TABLE,
 ) -> list[IndexReport]:
-    """Reports the state of each index of a model in the registry, and how many of its entries differ from the rows in a
+    """Reports the registered state of each index of a model, and how many of its entries differ from the rows in a
     sample.
 
     Args:
         store: the store that holds the tables.
         model: the model of the table.
-        sample: how many rows, and how many entries, are checked for each index; with 0, none are.
+        sample: how many rows, and how many entries, are checked for each index; with 0, none are checked.
         times: the times on which all programs that use the table agree.
         registry: name of the registry table.
     """

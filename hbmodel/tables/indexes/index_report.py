@@ -10,7 +10,7 @@ from attrs import asdict, frozen
 
 @frozen
 class IndexBuild:
-    """What `build_index` did.
+    """The result of `build_index`.
 
     Attributes:
         table: primary table.
@@ -24,7 +24,7 @@ class IndexBuild:
         refused: rows for which no entries can be made, because a key is too long or a value cannot be read.
         samples: some of the refused rows, as (row key in hex, reason).
         duplicates: rows whose value in a unique index is held by another row.
-        duplicated: some of these, as (value, row key in hex, row key of the other row in hex).
+        duplicated: some of the duplicates, as (value, row key in hex, row key of the other row in hex).
         already: whether the index was readable before the call, so that nothing was left to build.
     """
 
@@ -72,7 +72,7 @@ class IndexBuild:
 
 @frozen
 class IndexReport:
-    """What `verify_index`, `repair_index` or `index_status` found.
+    """The result of `verify_index`, `repair_index` or `index_status`.
 
     Attributes:
         table: primary table.
@@ -95,14 +95,14 @@ class IndexReport:
         freed: `unheld` claims that were released.
         sampled: whether only a part of the table was checked.
         seconds: duration.
-        whole: estimated seconds for the whole table; None if no estimate is possible, because the keys of the sample
-            lie in clusters.
-        samples: some of the problems, as (what, key in hex).
+        whole: the estimated number of seconds for the whole table; None if no estimate is possible, because the keys of
+            the sample lie in clusters.
+        samples: some of the problems, as (kind of problem, key in hex).
         unverified: correct entries of a covering index that are older than the grace time but not verified, so that
             queries must read their rows.
         verified: how many of the unverified entries the repair has verified.
-        bare: marks of deleted entries, older than the grace time.
-        dropping: whether a drop of the index has begun and not ended. If no program continues it, call `drop_index`
+        bare: marks of deleted entries that are older than the grace time.
+        dropping: whether a drop of the index has begun but not ended. If no program continues it, call `drop_index`
             again.
         preparing: whether the index is absent and the table is being prepared for its first index: a build has begun,
             and waits for programs that write the table. If no program continues it, call `build_index` again.
@@ -137,8 +137,8 @@ class IndexReport:
 
     @property
     def shown_state(self) -> str:
-        """The state as text, which also says if the index is being dropped, or if the build of the table's first index
-        has begun.
+        """The state as text. It also tells whether the index is being dropped, and whether the build of the table's
+        first index has begun.
         """
         if self.preparing:
             return f"{self.state}, the table is being prepared for its first index"
@@ -146,14 +146,14 @@ class IndexReport:
 
     @property
     def sound(self) -> bool:
-        """Whether every row has its entries and claims. Extra entries do not matter here: they cost time and space, but
-        never lead to a wrong answer.
+        """Whether every row has its entries and claims. Extra entries are ignored here: they cost time and space, but
+        never cause wrong results.
         """
         return not self.missing and not self.refused and not self.unclaimed
 
     @property
     def mended(self) -> bool:
-        """Whether the index is sound, or everything that rows lacked was put."""
+        """Whether the index is sound, or all missing entries and claims were put."""
         return self.missing <= self.put and self.unclaimed <= self.claimed and not self.refused
 
     @property

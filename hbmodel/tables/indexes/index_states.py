@@ -1,8 +1,8 @@
-"""Takes an index through its states in the registry, step by step, and waits before each step as long as necessary.
+"""Changes the registered state of an index step by step, and waits before each step as long as necessary.
 
-Often, no program may follow the next state while another program still follows the state before the current one. Then
-the step waits until no program's writes can follow that earlier state, see `other_programs`. If every write checks the
-registry inside its transaction, steps wait only for the leases of readers.
+For most steps, no program may follow the next state while another program still follows the state before the current
+one. So the step waits until no program can still write according to that earlier state, see `other_programs`. If every
+write checks the registry inside its transaction, steps wait only for the leases of readers.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class IndexStates:
 
     Attributes:
         place: the model, or the key of its row in the registry. To build an index, the model is needed.
-        drain: how long other programs may follow an earlier state.
+        drain: how long other programs may still follow an earlier state.
         wait: waits for a part of the time that is left.
-        cell: the name of the index's cell in the registry, if the name of the index is ambiguous.
+        cell: the name of the index's cell in the registry. It is given if the name of the index is ambiguous.
     """
 
     store: Store
@@ -67,7 +67,7 @@ class IndexStates:
         return self.place
 
     def registered(self) -> Registration:
-        """The registration of the table; raises `SchemaMismatch` if it is not registered."""
+        """Returns the registration of the table. Raises `SchemaMismatch` if the table is not registered."""
         registration = self.registry.read(self.place)
         if registration is None:
             raise SchemaMismatch(
@@ -78,7 +78,7 @@ class IndexStates:
         return registration
 
     def state(self, registration: Registration) -> IndexState | None:
-        """The registered state of the index."""
+        """Returns the registered state of the index."""
         if self.cell is not None:
             return registration.indexes.get(self.cell)
         if isinstance(self.place, TableSchema):
@@ -94,18 +94,18 @@ class IndexStates:
         )
 
     def as_declared(self) -> Registration:
-        """The registration of the table. Raises `SchemaMismatch` if the registered layout of rows or entries is not the
-        model's.
+        """Returns the registration of the table. Raises `SchemaMismatch` if the registered layout of rows or entries is
+        not the model's.
         """
         registration = self.registered()
         check_layout(self._schema, registration)
         return registration
 
     def live(self) -> tuple[Registration, IndexState]:
-        """The registration and the state of an index that writers maintain.
+        """Returns the registration and the state of an index that writers maintain.
 
-        Raises `IndexUnavailable` if writers do not maintain the index, and `SchemaMismatch` if it is declared
-        differently.
+        Raises `IndexUnavailable` if writers do not maintain the index, and `SchemaMismatch` if the registered index
+        differs from the declared one.
         """
         registration = self.as_declared()
         state = self.state(registration)
@@ -118,7 +118,8 @@ class IndexStates:
         return registration, state
 
     def until_building(self, splits: SplitsOption = None) -> Registration:
-        """Takes an absent index to the state `building`. Does nothing if it is in that state or a later one.
+        """Changes the state of an absent index to `building`. Does nothing if the index is already in that state or a
+        later one.
 
         For the first index of a table, more steps are needed, because the table's rows have no system cells. First,
         sessions start to set such cells. When all sessions do so, they begin to write as in an indexed table (see
@@ -142,8 +143,8 @@ class IndexStates:
             elif registration.rows == "unindexed":
                 self.registry.change_rows(self.place, registration, "marking")
             elif registration.rows == "marking":
-                # The step waits only for writers. Sessions that still read as in an earlier state recognise dead
-                # markers as well.
+                # The step waits only for writers. Sessions that still read according to an earlier state also recognise
+                # dead markers.
                 if self._written(registration, ROWS, registration.rows_since, now):
                     self.registry.change_rows(self.place, registration, "adopting" if self._others.gated else "mixed")
             elif state is None or state.state == ABSENT:
@@ -155,8 +156,8 @@ class IndexStates:
                 self._change(registration, state, state=BUILDING)
 
     def _written(self, registration: Registration, cell: bytes, since: int, now: int) -> bool:
-        """Whether no program can still write according to the state before a cell was changed. If one can, waits a
-        moment.
+        """Returns whether no program can still write according to the state before a cell was changed. If a program
+        can, waits a moment.
         """
         return self._others.have_written(registry_row(self.place), registration, cell, since, now)
 
@@ -199,24 +200,24 @@ class IndexStates:
             return
         if not self._change(registration, state, state=WRITE_ONLY, creating=False, strays=[]) and created:
             after = self.state(self.registered())
-            if after is None or after.table != state.table:  # a different declaration was registered in the meantime
+            if after is None or after.table != state.table:  # another declaration has been registered
                 self._delete_tables([state.table])
 
     def _unused(self, names: Sequence[str]) -> list[str]:
-        """Selects those of the tables `names` that exist and are empty. They may have been created for the index."""
+        """Selects the tables in `names` that exist and are empty. They may have been created for the index."""
         return unused(self.store, self.registry, self.place, names)
 
     def _delete_tables(self, names: Sequence[str]) -> list[str]:
-        """Deletes the tables that exist; returns their names."""
+        """Deletes the tables that exist, and returns their names."""
         existing = set(self.store.tables()) if names else set[str]()
         existing_tables = [name for name in names if name in existing]
         for name in existing_tables:
-            with suppress(TableNotFound):  # another program was faster
+            with suppress(TableNotFound):  # another program has just deleted it
                 self.store.delete_table(name)
         return existing_tables
 
     def change(self, before: str, after: str) -> None:
-        """Changes the state from `before` to `after`, unless another program has done so."""
+        """Changes the state from `before` to `after`, unless another program has already changed it."""
         registration = self.registered()
         state = self.state(registration)
         if state is not None and state.state == before:
@@ -233,7 +234,7 @@ class IndexStates:
             self.registry.change_rows(self.place, registration, "indexed")
 
     def drop(self) -> list[str]:
-        """Takes an index to the state `absent`, drops its tables, and returns their names.
+        """Changes the state of an index to `absent`, drops its tables, and returns their names.
 
         First, queries stop using the index, then writes stop maintaining it, and then the table is deleted. In any
         other order, a session could read an index that other sessions do not maintain, or write into a table that no
@@ -244,7 +245,7 @@ class IndexStates:
         while True:
             registration = self.registered()
             state = self.state(registration)
-            if state is None or state.state != ABSENT or not state.entry.get("left"):  # another program was faster
+            if state is None or state.state != ABSENT or not state.entry.get("left"):  # done by another program
                 return []
             if self._written(registration, index_cell(state.cell), state.since, self.registry.server_time()):
                 tables = list(state.entry["left"])
@@ -255,7 +256,7 @@ class IndexStates:
                 return dropped
 
     def to_drop(self) -> tuple[str, list[str]]:
-        """The state of the index, and the existing tables that `drop` would drop; changes nothing."""
+        """Returns the state of the index, and the existing tables that `drop` would drop. Changes nothing."""
         state = self._known()
         existing = set(self.store.tables())
         gone = state.state == ABSENT and not state.entry.get("creating")
@@ -264,7 +265,7 @@ class IndexStates:
         ]
 
     def _known(self) -> IndexState:
-        """The registration of the index; raises `UnknownIndex` if the registry has no index of this name."""
+        """Returns the registered state of the index. Raises `UnknownIndex` if no index of this name is registered."""
         state = None
         if isinstance(self.name, str):
             registration = self.registered()
@@ -298,7 +299,7 @@ class IndexStates:
                 self._leave(registration, state)
 
     def _leave(self, registration: Registration, state: IndexState) -> None:
-        """Makes an index absent, and records which of its tables must be deleted."""
+        """Registers an index as absent, and records which of its tables must be deleted."""
         changes: dict[str, Any] = {
             "state": ABSENT,
             "dropping": False,
@@ -310,5 +311,7 @@ class IndexStates:
         self._change(registration, state, **changes)
 
     def _leaving(self, state: IndexState) -> list[str]:
-        """The tables to delete when an index is dropped, including those that earlier, killed drops have left."""
+        """Returns the tables to delete when an index is dropped, including those that earlier, killed drops have
+        left.
+        """
         return sorted({*state.filled, *self._unused(state.begun)})

@@ -39,9 +39,9 @@ class IndexProgress:
     Attributes:
         phase: `waiting` (until programs have left an earlier state), `building`, `verifying` or `repairing`.
         done: the number of finished key ranges, or of seconds waited.
-        total: the number of all key ranges, or of all seconds to wait; None if it is not known.
+        total: the total number of key ranges, or of seconds to wait; None if it is not known.
         rows: rows read so far.
-        seconds_left: an estimate, or None. During a wait for writers, the maximum time that the wait can take.
+        seconds_left: an estimate of the remaining time, or None; during a wait for writers, the maximum remaining time.
         waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
         writers: the writers for which the work waits, each with its process, its host and the time when it was last
             seen; empty if they are not known because they run an older version of hbmodel.
@@ -64,7 +64,7 @@ LONGEST_SLEEP = 1e9
 
 @define
 class Throttle:
-    """Limits the rows, and the bytes of keys and cells, per second. None means no limit."""
+    """Limits the number of rows per second, and of bytes of keys and cells. None means no limit."""
 
     rows: float | None = None
     size: float | None = None
@@ -74,7 +74,7 @@ class Throttle:
         check_speeds(rows_per_second=self.rows, bytes_per_second=self.size)
 
     def passed(self, rows: Sequence[Row]) -> None:
-        """Sleeps for the time that these rows take at the given rate, minus the time since the previous rows."""
+        """Sleeps for the time that the rows need at the maximum rate, minus the time since the previous rows."""
         seconds = 0.0
         if self.rows is not None:
             seconds = len(rows) / self.rows
@@ -90,7 +90,7 @@ class Throttle:
 
 @frozen
 class Sweeps:
-    """Sweeps the rows of a table.
+    """Sweeps over the rows of a table, for an index.
 
     Attributes:
         indexer: makes the entries of rows.
@@ -116,17 +116,15 @@ class Sweeps:
     look: float = LOOK
 
     def build(self) -> Counts:
-        """Puts the entries of all rows. Other programs that run the same build share the work."""
+        """Puts the entries of all rows. Programs that run the same build share the work."""
         return self._shared("building", Sweeps._build)
 
     def verify(self) -> Counts:
-        """Checks the entries of all rows, and puts those that are missing. Other programs that run the same check share
-        the work.
-        """
+        """Checks the entries of all rows, and puts missing entries. Programs that run the same check share the work."""
         return self._shared("verifying", Sweeps._verify)
 
     def counted_in(self, work: str) -> Counts:
-        """The counts of a piece of work, of all programs together."""
+        """Returns the counts of a piece of work, from all programs together."""
         progress = self._claims(work).progress()
         return Counts() if progress is None else progress.counts
 
@@ -187,7 +185,7 @@ class Sweeps:
             for rows, since in current.batches(claim.range):
                 counts = work(current, rows, since)
                 if counts is None:
-                    break  # the rows were read too long ago, or before another build adopted all rows
+                    break  # the rows are too old, or were read before another build adopted all rows
                 if time.monotonic() - looked >= self.look:
                     self._state()
                     looked = time.monotonic()
@@ -199,9 +197,10 @@ class Sweeps:
                 return
 
     def _current(self) -> Sweeps:
-        """These sweeps; or, if another build has adopted all rows, the sweeps that use only rows with system cells.
+        """Returns this object. If another build has adopted all rows, returns the sweeps that use only rows with system
+        cells.
 
-        After the adoption, a row without such cells is a fragment of a deleted row that late writes have left.
+        After the adoption, a row without system cells is a remainder of a deleted row, which late writes have left.
         """
         if self.then is not None:
             registration = self.registry.read(self.indexer.schema)
@@ -210,8 +209,8 @@ class Sweeps:
         return self
 
     def batches(self, within: KeyRange) -> Iterator[tuple[Sequence[Row], int]]:
-        """The rows of a range in batches. With each batch comes a time of the server's clock that is before the batch
-        was read.
+        """Yields the rows of a range in batches, each with a reading of the server's clock from before the batch was
+        read.
         """
         scan = Scan(within, columns=self.indexer.columns, batch_size=self.batch_size)
         return timed_batches(self.store, self.indexer.schema.table, scan, self.clock)
@@ -227,7 +226,7 @@ class Sweeps:
         return Counts(duplicates=len(violations), duplicated=duplicated)
 
     def unclaimed(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Those of the rows that have no claim in the unique index."""
+        """Returns the rows that have no claim in the unique index."""
         return [] if self.claims is None else drive(self.store, unclaimed_rows(self.claims, rows), self.clock)
 
     def _verify(self, rows: Sequence[Row], since: int) -> Counts | None:
@@ -243,7 +242,7 @@ class Sweeps:
         return counts + self.claim(rows)
 
     def put_missing(self, findings: RowFindings) -> Counts | None:
-        """Reads rows with missing entries again, and puts their entries. Returns None if this took too long."""
+        """Reads rows with missing entries again, and puts the missing entries. Returns None if this took too long."""
         since = self.clock.now()
         again = self.store.get(
             self.indexer.schema.table, [entries.row for entries in findings.missing], self.indexer.columns
@@ -256,7 +255,7 @@ class Sweeps:
         return None if row_entries is None else counted(row_entries)
 
     def _state(self) -> IndexState:
-        """The state of the index; raises `IndexUnavailable` if it was dropped during the work."""
+        """Returns the state of the index. Raises `IndexUnavailable` if the index was dropped during the work."""
         registration = self.registry.read(self.indexer.schema)
         states = () if registration is None else registration.indexes.values()
         state = next((state for state in states if state.table == self.index.table), None)
@@ -271,7 +270,7 @@ class Sweeps:
 
 
 def counted(row_entries: Sequence[RowEntries]) -> Counts:
-    """The counts of rows whose entries were put."""
+    """Returns the counts of rows whose entries were put."""
     refused = [one for one in row_entries if one.error is not None]
     return Counts(
         rows=len(row_entries),
@@ -283,13 +282,15 @@ def counted(row_entries: Sequence[RowEntries]) -> Counts:
 
 
 def _samples(refused: Sequence[RowEntries]) -> Sequence[Sequence[str]]:
-    """The keys of refused rows in hex, each with the reason in one line, without advice for queries."""
+    """Returns the keys of refused rows in hex, each with the reason in one line, without the advice that is meant for
+    queries.
+    """
     return tuple(
         (one.row.hex(), " ".join(HbmodelError.__str__(one.error).split())) for one in refused if one.error is not None
     )
 
 
 Work = Callable[[Sweeps, Sequence[Row], int], Counts | None]
-"""The work on a batch of rows, given a time of the clock before they were read. None means that they must be read
-again.
+"""The work on a batch of rows, which gets a time of the clock from before they were read. If it returns None, the rows
+must be read again.
 """

@@ -39,7 +39,7 @@ class IndexTimes:
     """The times, in seconds, on which all programs that use a table must agree.
 
     Attributes:
-        lease: the longest lease of any session.
+        lease: the longest lease of all sessions.
         longest_call: how long a call to HBase may last (the gateway's `hbase.client.operation.timeout`).
         grace: how old an entry must be before it may be treated as an orphan. It must be more than twice the longest
             call plus four clock bounds.
@@ -61,7 +61,9 @@ class IndexTimes:
         check_grace(*(round(seconds * 1000) for seconds in (self.grace, self.longest_call, self.clock_bound)))
 
     def clock(self, registry: Registry, valid: Callable[[], bool] = lambda: True) -> ServerClock:
-        """A clock that follows the server's clock; `valid` returns whether the schema in use is still current."""
+        """Returns a clock that follows the server's clock. `valid` returns whether the schema in use is still
+        current.
+        """
         return ServerClock.of_seconds(
             registry.server_time, valid, grace=self.grace, bound=self.clock_bound, longest_call=self.longest_call
         )
@@ -73,22 +75,22 @@ class IndexTimes:
 
 
 ATTEMPTS = 5
-"""The maximum number of attempts to put missing entries. If an attempt took so long that its entries may have been too
-late, another one is made.
+"""The maximum number of attempts to put missing entries. Another attempt is made if the previous one took so long that
+its entries may have been too late.
 """
 
 TIMES = IndexTimes()
 
 
 def check_times(times: object) -> None:
-    """Raises `DeclarationError` for anything but times."""
+    """Raises `DeclarationError` if the value is not an `IndexTimes`."""
     if not isinstance(times, IndexTimes):
         raise DeclarationError("times must be an hb.indexes.IndexTimes.", found=repr(times))
 
 
 def waiting(progress: Report | None) -> Waited:
-    """A function that reports how much time is left and for which programs the work waits, and then waits for a part of
-    this time. Without a function for the progress, long waits are logged.
+    """Returns a function that waits for a part of the time that is left. Before it waits, it reports the time and the
+    programs for which the work waits. If `progress` is None, it logs long waits.
     """
     logged = LoggedWaits()
 
@@ -104,7 +106,7 @@ def waiting(progress: Report | None) -> Waited:
 
 @define
 class _Tally:
-    """What a check has found so far."""
+    """The findings of a check so far."""
 
     report: IndexReport
     samples: list[tuple[str, str]]
@@ -164,7 +166,7 @@ class IndexWork:
         claim_life: float = CLAIM_LIFE,
         maintained_by_all: bool = True,
     ) -> Sweeps:
-        """The sweeps for the live index table."""
+        """Returns the sweeps for the live index table."""
         live, adopting = (
             evolve(self.index, table=table, maintained_by_all=maintained_by_all),
             rows not in {"indexed", "plain"},
@@ -193,7 +195,7 @@ class IndexWork:
         )
 
     def built(self, state: str, counts: Counts, missing: int) -> IndexBuild:
-        """The result of a build."""
+        """Returns the result of a build."""
         return IndexBuild(
             self.schema.table,
             self.index.name,
@@ -209,7 +211,7 @@ class IndexWork:
         )
 
     def dry_build(self, throttle: Throttle, batch_size: int) -> IndexBuild:
-        """Counts what a build would do."""
+        """Counts the entries that a build would put, without writing."""
         registration = self.states.as_declared()
         sweeps = self.sweeps(self.index.table, registration.rows, throttle, batch_size)
         (batches,) = self.store.scan(self.schema.table, [Scan(columns=sweeps.indexer.columns, batch_size=batch_size)])
@@ -258,7 +260,7 @@ class IndexWork:
         phase: Literal["verifying", "repairing"],
         tally: _Tally,
     ) -> Sample:
-        """Checks both tables; returns the rows that were read."""
+        """Checks both tables, and returns the rows that were read."""
         rows_read = self._read(self.schema.table, sweeps.indexer.columns, sample, batch_size)
         for rows in rows_read.batches:
             self._check_rows(sweeps, rows, mend, tally)
@@ -269,7 +271,7 @@ class IndexWork:
                 self._check_claims(sweeps, rows, mend, tally)
                 throttle.passed(rows)
                 self._show(phase, tally)
-        # A row of the index table that has neither a version cell nor a status is the claim of a unique value.
+        # A row of the index table with neither a version cell nor a status is the claim of a unique value.
         for rows in self._read(index_table, sweeps.indexer.entry_columns, sample, batch_size).batches:
             self._check_entries(sweeps, [Entry.of(self.schema, sweeps.index, row) for row in rows], mend, tally)
             throttle.passed(rows)
@@ -277,7 +279,7 @@ class IndexWork:
         return rows_read
 
     def _read(self, table: str, columns: Sequence[bytes], sample: int | None, batch_size: int) -> Sample:
-        """All rows of a table, or a sample of them."""
+        """Returns all rows of a table, or a sample of them."""
         if sample is not None:
             return sample_rows(self.store, table, sample, columns)
         (batches,) = self.store.scan(table, [Scan(columns=columns, batch_size=batch_size)])
@@ -298,7 +300,7 @@ class IndexWork:
                 return
 
     def _check_claimed(self, sweeps: Sweeps, rows: Sequence[Row], mend: bool, tally: _Tally) -> None:
-        """Counts the rows whose unique value is not claimed, and with `mend` claims the values.
+        """Counts the rows whose unique value is not claimed. With `mend`, claims these values.
 
         Rows whose value seems to be unclaimed are read again first, because they may have changed.
         """
@@ -312,7 +314,7 @@ class IndexWork:
             tally.add(claimed=len(lacking) - sweeps.claim(lacking).duplicates)
 
     def _check_claims(self, sweeps: Sweeps, rows: Sequence[Row], mend: bool, tally: _Tally) -> None:
-        """Counts the claims whose rows do not have the value, and with `mend` releases these claims."""
+        """Counts the claims whose rows do not have the value. With `mend`, releases these claims."""
         assert sweeps.claims is not None, "only unique indexes have claims"
         claims = [FoundClaim(row.row, row.columns[self.schema.claim_column]) for row in rows]
         findings = drive(

@@ -1,4 +1,4 @@
-"""The rows that share a value of a unique index, found in one pass over a table without writing."""
+"""Finds the rows that share a value of a unique index, in one pass over a table and without writing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hbmodel.protocol.versioned.unique_values import claim_of
 from hbmodel.tables.indexes.claimed_ranges import SAMPLES, Counts
 
 REMEMBERED = 1_000_000
-"""How many values are remembered: about 200 MB. Values that come after these are compared with them, but not with one
+"""How many values are remembered, which takes about 200 MB. Later values are compared with these, but not with one
 another.
 """
 
 
 @define
 class RepeatedValues:
-    """Counts the rows whose value an earlier row has.
+    """Counts the rows whose value an earlier row already has.
 
     Args:
         index: a unique index.
@@ -32,7 +32,9 @@ class RepeatedValues:
     _rows: dict[bytes, bytes] = Factory(dict)
 
     def counted(self, rows: Iterable[RowEntries]) -> Counts:
-        """The rows among these that repeat a value, and some of them as a build reports them."""
+        """Returns the number of these rows that repeat a value, with some examples in the form in which a build reports
+        them.
+        """
         repeated: list[tuple[str, str, str]] = []
         for row in rows:
             claims = [claim for _, put in row.entries if (claim := claim_of(self.index, put.row)) is not None]

@@ -1,4 +1,4 @@
-"""The batches of a scan, each with a time after which its rows were read."""
+"""Reads a scan in batches, each with a time after which its rows were read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hbmodel.store.wide.slices import closing_scan
 
 
 def timed_batches(store: Store, table: str, scan: Scan, clock: Clock) -> Iterator[tuple[Sequence[Row], int]]:
-    """The rows of a scan in batches. With each batch comes a time of the server's clock that is before the batch was
+    """Yields the rows of a scan in batches. Each batch has a reading of the server's clock from before the batch was
     read.
     """
     read_at = following = clock.now()

@@ -1,1 +1,1 @@
-"""Work on tables whose objects move to a table with a different layout."""
+"""Moves the objects of a table to a table with a different layout."""

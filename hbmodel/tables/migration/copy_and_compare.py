@@ -1,5 +1,5 @@
-"""Copies the rows of a table to a table with a different layout, in ranges that programs share, and finds rows that are
-missing in the other table.
+"""Copies the rows of a table to a table with a different layout, in ranges that programs share, and finds missing
+rows.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from hbmodel.tables.registry.registry_table import Registry
 
 @frozen
 class Compared:
-    """What a comparison of two tables has found.
+    """The result of a comparison of two tables.
 
     Attributes:
         rows: how many rows were compared.
         missing: how many of them are missing in the other table.
         differing: how many of them have different values in the other table.
-        refused: how many of them the other table cannot hold.
+        refused: how many of them cannot be stored in the other table.
         samples: some of the refused rows, as (row key in hex, reason).
     """
 
@@ -51,13 +51,13 @@ class Copying:
     """Copies from one table into another.
 
     Attributes:
-        plan: how rows are brought into the other table.
+        plan: how rows are copied or moved into the other table.
         planned: makes a new plan from the current state of the registry.
-        writes: carries out the plan.
+        writes: carries out the writes of the plan.
         clock: the clock of the server.
         still: raises an error if the phase in which rows are copied is over.
         report: called with the progress of the work, or None.
-        claim_life: seconds after which another program takes over a range if the program that has taken it stops
+        claim_life: seconds after which another program takes over a range if the program that has claimed it stops
             responding.
     """
 
@@ -88,7 +88,7 @@ class Copying:
         return SharedRanges(self.store, self.registry.table, row, self.clock.now, round(self.claim_life * 1000))
 
     def begin_again(self) -> None:
-        """Restarts finished copying, if some rows were left out."""
+        """Restarts copying that is finished but has left out some rows."""
         progress = self.claims.progress()
         if progress is not None and progress.done == progress.ranges and progress.counts.unfinished:
             self.claims.begin_again(progress, self._ranges())
@@ -97,7 +97,7 @@ class Copying:
         return [region.range for region in self.store.regions(self._source.table)]
 
     def copy(self) -> None:
-        """Copies all rows. Other programs that run the same migration share the work."""
+        """Copies all rows. Programs that run the same migration share the work."""
         self.claims.work_off(self._ranges, self._goes_on, lambda claim, _: self._through(claim))
 
     def _goes_on(self, progress: Progress | None) -> bool:
@@ -114,7 +114,7 @@ class Copying:
             for rows, since in current._batches(claim.range):
                 moved = current._moved(rows)
                 if not current._carry(moved, since):
-                    break  # the rows were read too long ago, the phase is over, or the indexes have changed
+                    break  # the rows are too old, the phase is over, or the indexes have changed
                 claim.advance(key_successor(rows[-1].row), _counted(moved))
                 self.throttle.passed(rows)
             else:
@@ -122,11 +122,11 @@ class Copying:
                 return
 
     def _current(self) -> Self:
-        """A copy of this object with a new plan."""
+        """Returns a copy of this object with a new plan."""
         return evolve(self, plan=self.planned())
 
     def _carry(self, moved: Sequence[TranslatedRow], since: int) -> bool:
-        """Copies or moves rows to the other table. Returns False if this must be planned again.
+        """Copies or moves rows to the other table. Returns False if a new plan is needed.
 
         Raises:
             IndexUnavailable: a table has an index that the model does not declare.
@@ -135,15 +135,17 @@ class Copying:
         return self.writes.carry_out(self._carried(moved, since), self.plan, self.clock)
 
     def _carried(self, moved: Sequence[TranslatedRow], since: int) -> Protocol[bool]:
-        """The protocol that brings rows into the other table, and returns whether it has done so."""
+        """Returns the protocol that copies or moves rows into the other table. The protocol returns whether it has done
+        so.
+        """
         return copy_rows(moved, self._target.table, since)
 
     def _moved(self, rows: Sequence[Row]) -> list[TranslatedRow]:
         return [moved for row in rows if (moved := self.plan.mover.of(row)) is not None]
 
     def _batches(self, within: KeyRange | None = None) -> Iterator[tuple[Sequence[Row], int]]:
-        """The rows of a range, or of the table, in batches, each with a reading of the server's clock from before the
-        batch was read.
+        """Yields the rows of a range, or of the table, in batches, each with a reading of the server's clock from
+        before the batch was read.
         """
         scan = Scan(columns=self.plan.mover.columns, batch_size=self.batch_size)
         within_range = scan if within is None else evolve(scan, range=within)
@@ -152,7 +154,7 @@ class Copying:
     # --- both tables --------------------------------------------------------------------------------------------------
 
     def compare(self, *, mend: bool) -> Compared:
-        """Compares every row with the other table, and with `mend` copies the rows that are missing there."""
+        """Compares every row with the other table. With `mend`, copies the rows that are missing there."""
         compared = Compared()
         for rows, since in self._batches():
             moved = self._moved(rows)
@@ -179,8 +181,8 @@ class Copying:
                     own[row.source], other
                 )
         if mend and missing:
-            # If a row is still absent after this, it has either expired, or was deleted by a program that had been
-            # suspended for so long that deletes were no longer allowed.
+            # If a row is still missing after this, it has expired, or it was deleted by a program that had been
+            # suspended until deletes were no longer allowed.
             self._carry_all([own[row.source] for row in missing], missing, since)
         samples = [*compared.samples, *((row.source.hex(), str(row.error)) for row in refused)]
         return Compared(
@@ -192,7 +194,7 @@ class Copying:
         )
 
     def _lacks(self, row: Row, other: Row) -> bool:
-        """Whether a cell that the models do not declare is missing or different in the other table."""
+        """Returns whether a cell that the models do not declare is missing or different in the other table."""
         there = {column: cell.value for column, cell in other.columns.items()}
         return any(
             there.get(column) != value for column, value in undeclared_cells(self._source, self._target, row).items()
@@ -203,7 +205,7 @@ class Copying:
         current = self
         while not current._carry(moved, since):
             self.still()
-            # Immutable rows are still the same. Rows that may have changed are read again by the protocol.
+            # Immutable rows are still the same. The protocol reads rows again that may have changed.
             current, since = self._current(), self.clock.now()
             moved = current._moved(rows)
 
@@ -213,7 +215,7 @@ class Copying:
 
 
 def copying_row(source: TableSchema, target: TableSchema) -> bytes:
-    """The key of the registry's row that describes the copying from one table into another."""
+    """Returns the key of the registry's row that describes the copying from one table into another."""
     return work_row(registry_row(source), target.table, "copying")
 
 

@@ -47,7 +47,7 @@ from hbmodel.tables.roll.logged_waits import LoggedWaits
 from hbmodel.tables.roll.other_programs import OtherPrograms
 
 BATCH = 500
-"""Rows that one round trip reads."""
+"""The number of rows that one round trip reads."""
 
 _REFUSED = (
     "Some rows could not be copied: status() says which, and why. Mend them and call start() again. Rows that do not "
@@ -74,11 +74,11 @@ def migrate(
     claim_life: float = CLAIM_LIFE,
     registry: str = REGISTRY_TABLE,
 ) -> Migration:
-    """A migration that moves objects into a model's table, from the table of the model that it replaces.
+    """Returns a migration that moves objects into a model's table from the table of the model that this model replaces.
 
     The steps are methods of the result. Immutable objects (`immutable=True`) and versioned objects move while programs
-    run. Other objects might change after they were copied, and no order of calls can prevent this. So they are moved in
-    a maintenance window, with `offline=True`.
+    run. Other objects might change after they were copied, and no order of calls can prevent that. So such objects are
+    moved in a maintenance window, with `offline=True`.
 
     Args:
         store: the store that holds the tables.
@@ -90,7 +90,8 @@ def migrate(
         progress: called regularly with a `MigrationProgress`.
         times: the times on which all programs that use the tables agree.
         batch_size: rows in one round trip.
-        claim_life: seconds after which another program takes over a range if this one stops responding.
+        claim_life: the number of seconds without a response from this program after which another program takes over
+            its range.
         registry: name of the registry table.
 
     Raises:
@@ -150,10 +151,11 @@ class Migration:
         new: the schema of the new table.
         old: the schema of the old table.
         registry: the registry of the store.
-        times: shared by all programs.
+        times: the times on which all programs that use the tables agree.
         throttle: limits the rate.
         batch_size: rows in one round trip.
-        claim_life: seconds after which another program takes over a range if this one stops responding.
+        claim_life: the number of seconds without a response from this program after which another program takes over
+            its range.
         offline: whether programs are refused during the migration.
         progress: called with the progress, or None.
     """
@@ -176,7 +178,7 @@ class Migration:
     # --- the steps ----------------------------------------------------------------------------------------------------
 
     def status(self) -> MigrationReport:
-        """The state of the migration, as the registry records it."""
+        """Returns the state of the migration, as the registry records it."""
         registration = self.registry.read(self.old)
         if registration is None:
             return self._report(self.registry.bind(self.old).phase)
@@ -189,7 +191,7 @@ class Migration:
     def start(self, splits: SplitsOption = None) -> MigrationReport:
         """Creates the new table, makes programs use both tables, and copies all rows.
 
-        Several programs may call this and share the work. From now on, programs that know only the old model are
+        Several programs may call this and share the work. From now on, programs that have only the old model are
         refused. Other programs notice a new phase when their registry lease ends. So this call waits for a lease, and
         for the programs on the writers' roll.
 
@@ -222,8 +224,8 @@ class Migration:
                 return self.status()
 
     def verify(self) -> MigrationReport:
-        """Compares every row of each table with the other table, and the indexes of the new table with its rows.
-        Changes nothing.
+        """Compares every row of each table with the other table, and the indexes of the new table with its rows, and
+        changes nothing.
         """
         phase = _phase(self._registered())
         if phase in {BEFORE, RETURNED}:
@@ -260,7 +262,7 @@ class Migration:
         The old table remains until it is dropped. After this step, the migration cannot be rolled back.
 
         Raises:
-            MigrationError: a row has not been copied, or cannot be.
+            MigrationError: a row has not been copied, or cannot be copied.
             TableNotFound: another program has dropped one of the two tables.
         """
         while True:
@@ -271,7 +273,7 @@ class Migration:
                 self._check_copied()
                 with self._copying(phase=phase) as copying:
                     self._complete(copying)
-                # If no row is left in the old table, nothing has read the new one yet, and it may be gone.
+                # If the old table has no rows left, the new table has not been read yet, and may no longer exist.
                 self.store.get(self.new.table, [b"\0"], [self.new.liveness_column])
                 self._change(registration, CUT)
             elif phase == CUT:
@@ -302,7 +304,7 @@ class Migration:
             elif phase == HALTING:
                 if self._over(registration):
                     with self._copying(phase=phase) as copying:
-                        copying.compare(mend=True)  # this completes moves that were begun
+                        copying.compare(mend=True)  # this completes moves that have begun
                     self._change(registration, TURNED)
             elif phase == TURNED:
                 self._after_drain(registration, RETURNING)
@@ -366,7 +368,7 @@ class Migration:
         (batches,) = self.store.scan(self.new.table, [Scan(limit=1, batch_size=1)])
         holds_rows = any(rows for rows in batches)
         if _phase(self._registered()) != BEFORE:
-            return  # another program was faster, and has already copied rows
+            return  # another program has already begun this phase, and has copied rows
         if holds_rows:
             raise MigrationError(
                 "The new table holds rows: drop it, so that the migration begins with an empty one.",
@@ -395,7 +397,9 @@ class Migration:
             self._change(registration, phase)
 
     def _over(self, registration: Registration) -> bool:
-        """Whether all programs follow the current phase. If one may still follow the previous phase, waits a moment."""
+        """Returns whether all programs follow the current phase. If a program may still follow the previous phase,
+        waits a moment.
+        """
         wait = partial(wait_for, self.progress, self._logged)
         others = OtherPrograms(self.store, self.registry, self.times.drain, wait)
         return is_over(registration, registry_row(self.old), others)
@@ -412,8 +416,8 @@ class Migration:
             raise MigrationError(f"The migration was begun {way}.", table=self.old.table)
 
     def _drops_new(self, phase: str) -> bool:
-        """Whether a rollback of a migration in a maintenance window has begun to drop the new table. This has no phase
-        of its own: the registry no longer says that objects are moved into the table.
+        """Returns whether a rollback of a migration in a maintenance window has begun to drop the new table. There is
+        no separate phase for this: the registry no longer records that objects are moved into the table.
         """
         return phase == CLOSED and not self.registry.moves_into(self.new)
 
@@ -433,7 +437,7 @@ class Migration:
             )
 
     def _complete(self, copying: Copying) -> None:
-        """Copies the rows that are missing in the target table; raises `MigrationError` if a row cannot be copied."""
+        """Copies the rows that are missing in the target table. Raises `MigrationError` if a row cannot be copied."""
         compared: Compared = copying.compare(mend=True)
         if compared.refused:
             raise MigrationError(
@@ -445,8 +449,8 @@ class Migration:
 
     @contextmanager
     def _copying(self, *, back: bool = False, phase: str) -> Iterator[Copying]:
-        """A block for copying the rows of one table into the other. At its end this program leaves the writers'
-        roll.
+        """Makes the object that copies the rows of one table into the other, for its block. At the end of the block,
+        this program leaves the writers' roll.
         """
         plan, move = partial(self._plan, back, phase), self._registered().move
         writes = MoveWrites(
@@ -471,14 +475,14 @@ class Migration:
             writes.leave()
 
     def _reopen(self, phase: str) -> None:
-        """Removes the marks of the move from the rows of the old table. The new table may already be dropped."""
+        """Removes the marks of the move from the rows of the old table. The new table may already have been dropped."""
         with self._copying(phase=phase) as copying:
             assert isinstance(copying, Sealing), "rows of versioned models are sealed"
             copying.reopen()
 
     def _plan(self, back: bool, phase: str) -> MovePlan:
         old = self.registry.bind(self.old)
-        new = old if phase == RETURNED else self.registry.bind(self.new)  # the new table may have been dropped
+        new = old if phase == RETURNED else self.registry.bind(self.new)  # may already be dropped
         source, target = (new, old) if back else (old, new)
         bound = round(1000 * self.times.clock_bound)
         return MovePlan.of(source, target, back=back, seals=phase in {MOVING, RETURNING}, bound=bound)

@@ -18,10 +18,9 @@ class MigrationProgress:
     Attributes:
         phase: `waiting` (until programs have noticed a change), `copying` or `verifying`.
         done: how many key ranges all programs together have finished.
-        total: how many key ranges there are, or None if that is not known.
+        total: the total number of key ranges, or None if it is not known.
         rows: rows read so far.
-        seconds_left: how long the wait still takes, or None. During a wait for writers, the maximum time that the wait
-            can take.
+        seconds_left: the remaining time of the wait, or None; during a wait for writers, the maximum remaining time.
         waits_for: while `waiting`: `readers`, whose leases must end, or `writers`, whose calls must end too.
         writers: the writers for which the migration waits, each with its process, its host and the time when it was
             last seen; empty if they are not known because they run an older version of hbmodel.
@@ -46,16 +45,16 @@ class MigrationReport:
     Attributes:
         old: the table from which the objects move.
         new: the table to which they move.
-        phase: `before`, `prepared`, `moving`, `cut`, `done`; during a rollback `returning` and `returned`, and for
-            versioned models before these `halting` and `turned`; `closed` in a maintenance window.
-        rows: the rows that were read to be copied, or by a check. Those in `refused` are counted too.
+        phase: `before`, `prepared`, `moving`, `cut` or `done`; `closed` in a maintenance window; during a rollback
+            `returning` and `returned`, and for versioned models `halting` and `turned` before these.
+        rows: the rows that were read for copying or by a check, including those in `refused`.
         ranges: the number of key ranges into which the copying is divided.
         finished: how many of the key ranges are finished.
         refused: rows that cannot be copied, because the key is too long or the new layout does not accept their values.
         samples: some of the refused rows, as (row key in hex, reason).
-        missing: rows that a check found in the source table but not in the other one.
-        differing: rows that have different values in the other table. For immutable rows this means that two programs
-            put the same key with different values.
+        missing: rows that a check found in the source table but not in the target table.
+        differing: rows that have different values in the two tables. For immutable rows this means that two programs
+            have put different values under the same key.
         only_new: rows that a check found only in the new table.
         indexes: results of the check of the new table's indexes.
         checked: whether these are the results of a check.
@@ -109,7 +108,7 @@ class MigrationReport:
         return "\n".join(lines)
 
     def as_check(self) -> str:
-        """The results of a check, as text."""
+        """Returns the results of a check, as text."""
         lines = [
             f"{self.old} -> {self.new}: {self.phase}",
             f"  rows {self.rows}, missing {self.missing}, differing {self.differing}, only in the new table "

@@ -1,4 +1,4 @@
-"""Writes of a program that moves objects between two tables.
+"""The writes of a program that moves objects between two tables.
 
 As in a session, each write follows the current entries of the tables in the registry.
 """
@@ -37,7 +37,7 @@ class MovePlan:
         source: the binding of the table that rows come from.
         target: the binding of the table that rows go to.
         mover: makes the rows for the other table.
-        way: for versioned models, how rows are sealed, copied and closed; None for all others.
+        way: for versioned models, how rows are sealed, copied and closed; None for other models.
     """
 
     source: Binding
@@ -68,8 +68,8 @@ class MovePlan:
 
 
 class MoveWrites:
-    """The writes of one piece of work in one phase. A program that waits until no write follows the phase also waits
-    for these writes.
+    """The writes of one piece of work in one phase. A program that waits until no write follows the phase any more also
+    waits for these writes.
 
     Args:
         old: the layout whose row in the registry records the phase.
@@ -95,8 +95,8 @@ class MoveWrites:
         """Runs a protocol to its end.
 
         Returns:
-            What the protocol returns; or False if the plan is no longer current, so that the rest must be planned
-                again.
+            The result of the protocol, or False if the plan is no longer current, so that a new plan is needed for the
+                rest.
         """
         rows = [registry_row(self._old), registry_row(self._new)]
         gate = partial(self._check, plan)
@@ -118,7 +118,7 @@ class MoveWrites:
             holds = self._bind(self._old).phase == self._phase
             for planned in (plan.source, plan.target):
                 now = self._bind(planned.schema)
-                # If the phase has begun again after a rollback, it is not the same phase: rows that were read before
+                # A phase that has begun again after a rollback counts as a different phase: rows that were read before
                 # may have been deleted.
                 holds = holds and now.writes_like(planned) and now.phase_since == planned.phase_since
         except SchemaMismatch as error:
@@ -130,8 +130,8 @@ class MoveWrites:
     def _bind(self) -> Callable[[TableSchema], Binding]:
         """A function that returns the binding of a layout.
 
-        If the store checks the registry inside the transaction of each write (`gated_writes`), this is the current
-        binding. Otherwise, it is a binding with which the program's line on the roll still allows writes.
+        If the store checks the registry inside the transaction of each write (`gated_writes`), the function returns the
+        current binding. Otherwise, it returns a binding with which the program's line on the roll still allows writes.
         """
         roll = self._roll
         if roll is None:

@@ -20,8 +20,8 @@ order.
 
 
 def is_over(registration: Registration, row: bytes, others: OtherPrograms) -> bool:
-    """Whether all programs follow the phase in the registry. If one may still follow the previous phase, waits a
-    moment.
+    """Returns whether all programs follow the registered phase. If a program may still follow the previous phase, waits
+    a moment.
 
     Args:
         registration: the registration of the table from which the objects move.
@@ -44,7 +44,9 @@ def wait_for(
     whom: Awaited,
     writers: Sequence[str],
 ) -> None:
-    """Reports or logs which programs the migration waits for, and waits for a part of the seconds that are left."""
+    """Reports or logs for which programs the migration waits, and then waits for a part of the seconds that are
+    left.
+    """
     if progress is not None:
         progress(MigrationProgress("waiting", seconds_left=seconds, waits_for=whom, writers=tuple(writers)))
     else:

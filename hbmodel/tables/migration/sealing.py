@@ -1,5 +1,5 @@
-"""Moves the rows of versioned models from one table to another, in ranges that programs share, and finds rows that must
-still be moved.
+"""Moves rows of versioned models from one table to another, in ranges that programs share, and finds rows that are
+still to be moved.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Sealing(Copying):
         return [self._target_of(row) for row in rows if self._way.old(row).live]
 
     def _target_of(self, row: Row) -> TranslatedRow:
-        """The key of a row in the other table, or an error if that table cannot hold the row; then the row is not
-        sealed.
+        """Returns the key of a row in the other table, or an error if the row cannot be stored there. In this case the
+        row is not sealed.
         """
         try:
             return TranslatedRow(row.row, None, (), None, self._way.written(row).row)

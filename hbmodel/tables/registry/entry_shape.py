@@ -1,4 +1,4 @@
-"""Checks of the shape of the registry's JSON, made when it is read."""
+"""Checks the shape of the registry's JSON when it is read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from hbmodel.errors import HbmodelError, StoreError
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""The errors that may occur when JSON with an unexpected shape is read."""
+"""The errors that may occur when JSON of an unexpected shape is read."""
 
 
 ENTRY = (
@@ -27,9 +27,7 @@ _WORK = (
 
 @contextmanager
 def entry_of(table: str, registry: str | None = None) -> Iterator[None]:
-    """A block that reads an entry of the registry. Raises `StoreError` if this version does not know the entry's
-    shape.
-    """
+    """Turns errors about the shape of a registry entry, raised in its block, into `StoreError`."""
     try:
         yield
     except HbmodelError:
@@ -40,8 +38,8 @@ def entry_of(table: str, registry: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def work_of(row: bytes, registry: str) -> Iterator[None]:
-    """A block that reads the progress of a build, a check or a migration. Raises `StoreError` if this version of
-    hbmodel cannot read the form in which the progress is stored.
+    """Turns errors about the shape of the stored progress of a build, a check or a migration, raised in its block, into
+    `StoreError`.
     """
     try:
         yield
@@ -86,7 +84,7 @@ def check_state_shape(state: Any) -> None:
 
 NUMBERS = ("rows", "entries", "adopted", "missing", "refused", "duplicates", "until")
 LISTS = ("samples", "duplicated")
-"""The names of the lists in the state of a range; `NUMBERS` names its counts."""
+"""The names of the lists in the state of a range. `NUMBERS` has the names of the counts."""
 
 
 def check_index_shape(entry: Any) -> None:

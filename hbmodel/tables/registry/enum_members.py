@@ -1,6 +1,4 @@
-"""The members of enumerations that the registry knows for each field, with which `diff` can report a new or removed
-member and its consequences.
-"""
+"""The registered members of the enumeration of each field, with which `diff` reports new and removed members."""
 
 from __future__ import annotations
 
@@ -10,19 +8,19 @@ from typing import Any
 from attrs import frozen
 
 Members = Mapping[str, Mapping[str, str]]
-"""For each field, given by its place (such as `key 0`, or the column), the names of the members by their stored bytes
-in hex digits.
+"""For each field, the names of the members by their stored bytes in hex digits. The field is given by its place: `key
+0`, or the column.
 """
 
 
 @frozen
 class MemberChange:
-    """A member that only the model has, or only the registry.
+    """A member that only the model has, or that only the registry has.
 
     Attributes:
         place: the place of the field, such as `key 0`, or the column.
         declared: True if only the model has the member, False if only the registry has it.
-        code: its stored bytes in hexadecimal digits.
+        code: the member's stored bytes in hexadecimal digits.
     """
 
     place: str
@@ -37,10 +35,10 @@ class MemberChange:
 
 
 def member_changes(declared: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[MemberChange]:
-    """The members that only the model's layout has, and those that only the registered layout has.
+    """Yields the members that only the model's layout has, and those that only the registered layout has.
 
-    Fields for which the registry has no members are left out: either they were registered before the registry kept
-    members, or they had none.
+    Fields without registered members are left out: either they were registered before the registry kept members, or
+    they had none.
     """
     known: Members = live.get("members", {})
     own: Members = declared.get("members", {})
@@ -51,8 +49,8 @@ def member_changes(declared: Mapping[str, Any], live: Mapping[str, Any]) -> Iter
 
 
 def registered_members(layout: Mapping[str, Any]) -> Mapping[str, Mapping[bytes, str]]:
-    """The names of the members that a registered layout has, by the name of their field and their stored bytes. Fields
-    of which the registry knows no members are left out.
+    """Returns the names of the members in a registered layout, by the name of their field and their stored bytes.
+    Fields without registered members are left out.
     """
     fields = {f"key {at}": spec for at, spec in enumerate(layout["key"])} | layout["columns"]
     return {
@@ -63,12 +61,14 @@ def registered_members(layout: Mapping[str, Any]) -> Mapping[str, Mapping[bytes,
 
 
 def with_members(declared: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
-    """A registered layout with the members of a model's fields added."""
+    """Returns a registered layout with the members of a model's fields added."""
     return _with(live, declared, lambda own, known: {**known, **own})
 
 
 def with_members_alone(declared: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
-    """A registered layout in which a model's fields have the members that the model declares, and no others."""
+    """Returns a registered layout in which a model's fields have the members that the model declares, and no other
+    members.
+    """
     return _with(live, declared, lambda own, _: dict(own))
 
 

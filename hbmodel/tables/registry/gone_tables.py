@@ -1,4 +1,4 @@
-"""Adds advice to errors about registered tables that do not exist, by naming the call that removes the entry."""
+"""Adds the call that removes the registry entry to errors about registered tables that do not exist."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ WHY_PRIMARY_GONE = (
 
 @contextmanager
 def naming_gone_tables(store: Store) -> Iterator[None]:
-    """A block whose errors get a different message, with the same details, if they are caused by an entry in the
-    registry whose table does not exist.
+    """Changes the messages of errors in its block that are caused by a registry entry whose table does not exist. The
+    details of the errors stay the same.
     """
     try:
         yield

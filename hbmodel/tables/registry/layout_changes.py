@@ -31,8 +31,8 @@ def keep_members(registry: Registry, schema: TableSchema) -> None:
 
 
 def declare_nullable(registry: Registry, schema: TableSchema) -> Sequence[str]:
-    """Registers the model's new nullable columns, in which None must not be written yet. Returns all such columns, from
-    this call or an earlier one.
+    """Registers the model's new nullable columns, in which None must not be written yet. Returns all columns in which
+    None must not be written yet, from this call or an earlier one.
     """
     registry.change_layout(schema, lambda layout: with_nullable_columns(schema, layout))
     registration = registry.read(schema)

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def differing(declared: Any, live: Any) -> tuple[str, str]:
-    """Two descriptions as text, without the parts that are equal in both."""
+    """Returns two descriptions as text, without the parts that are equal in both."""
     declared, live = jsonable(declared), jsonable(live)
     if _are_fields(declared) and _are_fields(live) and [f["name"] for f in declared] == [f["name"] for f in live]:
         pairs = [pair for pair in zip(declared, live, strict=True) if pair[0] != pair[1]]
@@ -28,7 +28,7 @@ def differing(declared: Any, live: Any) -> tuple[str, str]:
 
 
 def shown(spec: Any) -> str:
-    """A description as text."""
+    """Returns a description as text."""
     if spec is None:
         return "nothing"
     if isinstance(spec, bool):
@@ -63,7 +63,7 @@ def _are_fields(spec: Any) -> bool:
 
 
 def jsonable(spec: Any) -> Any:
-    """A copy in which all sequences are lists and all mappings are dictionaries, as in JSON."""
+    """Returns a copy in which all sequences are lists and all mappings are dictionaries, as in JSON."""
     if isinstance(spec, Mapping):
         return {name: jsonable(value) for name, value in spec.items()}
     return (
@@ -74,18 +74,18 @@ def jsonable(spec: Any) -> Any:
 
 
 def canonical_json(value: Mapping[str, Any]) -> bytes:
-    """JSON with sorted keys and no spaces, so that equal values have equal bytes."""
+    """Returns a value as JSON with sorted keys and no spaces, so that equal values have equal bytes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def same_spec(declared: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether two descriptions of an index are equal."""
+    """Returns whether two descriptions of an index are equal."""
     return canonical_json(declared) == canonical_json(live)
 
 
 def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """The differences between two layouts, each with the declared and the live description. A column that only one of
-    the layouts has does not count as a difference.
+    """Returns the differences between two layouts, each with the declared and the live description. A column that only
+    one of the layouts has does not count as a difference.
     """
     differences: list[tuple[str, Any, Any]] = []
     for part in ("format", "key", "salt", "exists", "flag", "version", "row", "kind"):
@@ -111,8 +111,8 @@ def compare_layouts(declared: Mapping[str, Any], live: Mapping[str, Any]) -> lis
 
 
 def _overlaps(maps: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Columns of one layout that would be read as entries of a map column in the other, each with the descriptions of
-    the map and of the column.
+    """Yields the columns of one layout that would be read as entries of a map column of the other layout, each with the
+    descriptions of the map and of the column.
     """
     for alias, spec in maps.items():
         if spec.get("kind") == "map" and alias not in columns:
@@ -120,6 +120,6 @@ def _overlaps(maps: Mapping[str, Any], columns: Mapping[str, Any]) -> Iterator[t
 
 
 def difference_line(subject: str, declared: Any, live: Any) -> str:
-    """One difference as text."""
+    """Returns one difference as text."""
     mine, theirs = differing(declared, live)
     return f"{subject}: declared {mine}, live {theirs}"

@@ -1,7 +1,8 @@
 """The registry's record of a migration between two tables, which is one cell in the row of each table.
 
-`m:move` in the row of the old table contains the phase (see `protocol.relocation.migration`) and the new table; it is
-changed by check-and-put. As long as the new table must not be used alone, `m:from` in its row contains the old table.
+`m:move` in the row of the old table contains the phase (see `protocol.relocation.migration`) and the new table. It is
+changed by check-and-put. As long as programs must not use the new table without the old one, `m:from` in the row of the
+new table contains the old table.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class TableMove:
 
 
 def read_move(table: str, columns: Mapping[bytes, Cell]) -> TableMove | None:
-    """The progress of the migration of a table's objects, from the registry's row; None if the objects are not being
-    moved. Raises `StoreError` for a phase that only a later version knows.
+    """Returns the progress of the migration of a table's objects, read from the registry's row, or None if the objects
+    are not being moved. Raises `StoreError` for a phase that this version does not support.
     """
     cell = columns.get(MOVE)
     if cell is None or not cell.value:
@@ -55,7 +56,7 @@ def read_move(table: str, columns: Mapping[bytes, Cell]) -> TableMove | None:
 
 
 def check_moves(schema: TableSchema, move: TableMove | None, cells: Mapping[bytes, bytes]) -> str:
-    """The phase of the migration of a model's table; `BEFORE` if its objects do not move.
+    """Returns the phase of the migration of a model's table, or `BEFORE` if its objects are not being moved.
 
     Raises:
         SchemaMismatch: objects move into or out of the table, and the models do not declare this with `replaces=`.

@@ -1,9 +1,9 @@
 """Finds the columns of a model that may be None although the registry does not allow this yet.
 
-The values of a column have the same bytes whether it may be None or not. So a model in which a column may be None can
-be used at once for everything but None. The registry allows None in three steps: it records that the column may be
-None, so that models without None are refused; it waits until no program can still read or write with such a model; and
-it records that None may be written.
+The values of a column have the same bytes whether it may be None or not. So a model that newly allows None in a column
+can be used at once, except for writing None. The registry allows None in three steps: it records that the column may be
+None, so that models that do not allow None are refused; it waits until no program can still read or write with such a
+model; and it records that None may be written.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from hbmodel.tables.registry.layout_text import jsonable
 from hbmodel.tables.registry.registration import Binding
 
 WAITING = "waiting"
-"""The part of a layout that lists the columns in which None must not be written yet, although models may declare it."""
+"""The part of a layout that lists the columns in which models may declare None but must not write it yet."""
 
 
 def new_nullable_columns(schema: TableSchema, layout: Mapping[str, Any]) -> list[str]:
-    """The columns that may be None in the model but not in a registered layout, and do not differ in any other way.
+    """Returns the columns that may be None in the model but not in a registered layout, and have no other difference.
 
-    If the objects move between two tables, there are none: the tables must store the same objects.
+    If the objects are being moved between two tables, the result is empty: the tables must store the same objects.
     """
     if schema.replaces is not None:
         return []
@@ -45,9 +45,7 @@ def new_nullable_columns(schema: TableSchema, layout: Mapping[str, Any]) -> list
 
 
 def with_nullable_columns(schema: TableSchema, layout: Mapping[str, Any]) -> dict[str, Any]:
-    """A layout in which the new nullable columns of a model may be declared with None, but None must not be written
-    yet.
-    """
+    """Returns a layout in which a model may declare None for its new nullable columns, but must not write it yet."""
     places = new_nullable_columns(schema, layout)
     declared = jsonable(schema.layout_spec["columns"])
     columns = {place: {**declared[place], "name": layout["columns"][place]["name"]} for place in places}
@@ -56,8 +54,8 @@ def with_nullable_columns(schema: TableSchema, layout: Mapping[str, Any]) -> dic
 
 
 def without_waiting(layout: Mapping[str, Any], places: Collection[str]) -> dict[str, Any]:
-    """A layout in which None may now be written in some columns. Other columns may still wait for another call of
-    `hb.alter`.
+    """Returns a layout in which None may now be written in some columns. Other columns may still wait for another call
+    of `hb.alter`.
     """
     waiting = [place for place in layout.get(WAITING, ()) if place not in places]
     others = {part: value for part, value in layout.items() if part != WAITING}
@@ -65,7 +63,7 @@ def without_waiting(layout: Mapping[str, Any], places: Collection[str]) -> dict[
 
 
 def none_must_wait(schema: TableSchema, layout: Mapping[str, Any]) -> tuple[Field, ...]:
-    """The fields of a model whose columns must not become None yet."""
+    """Returns the fields of a model whose columns must not become None yet."""
     places = {*new_nullable_columns(schema, layout), *layout.get(WAITING, ())}
     return tuple(f for f in schema.columns if places and f.column.decode("latin-1") in places)
 
@@ -79,7 +77,7 @@ class BindingWithoutNone(Binding):
     """The binding of a model with fields that must not become None yet.
 
     Attributes:
-        waiting: these fields.
+        waiting: the fields that must not become None yet.
     """
 
     waiting: Sequence[Field] = ()
@@ -109,7 +107,7 @@ class BindingWithoutNone(Binding):
         return schema.keep(("planned", names), attrs.evolve(schema, fields=fields))
 
     def check_values(self, writes: Iterable[RowWrite]) -> None:
-        """Raises `SchemaMismatch` for a write that stores None in such a field."""
+        """Raises `SchemaMismatch` for a write that stores None in a field that must not become None yet."""
         for write in writes:
             for field in self.waiting:
                 if _stores_none(write, field):

@@ -1,8 +1,9 @@
-"""Finds the registered fields and indexes that correspond to those of a model, even if their names differ, and compares
+"""Finds the registered fields and indexes that correspond to those of a model, even under other names, and compares
 them.
 
-A key field is identified by its place, a column by its family and qualifier, an index by its name and its entries. The
-registry keeps their earlier names, so that programs from before and after a rename use the same tables.
+A key field is identified by its place in the key, a column by its family and qualifier, and an index by its name and
+its entries. The registry keeps the earlier names of fields and indexes, so that programs from before and after a rename
+use the same tables.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Rename:
 
     Attributes:
         what: `key field` or `column d:n`.
-        place: the place of its bytes, such as `key 0`, or the column.
+        place: the place of the field's bytes, such as `key 0`, or the column.
     """
 
     what: str
@@ -89,7 +90,7 @@ class MovedColumn:
 
     @property
     def hint(self) -> str:
-        """What to declare instead."""
+        """What the user should declare instead."""
         alias = self.live.partition(":")[2]
         renamed = "" if self.field == self.live_name else f', renamed_from="{self.live_name}"'
         return (
@@ -106,8 +107,8 @@ class MatchedIndexes:
         states: the states of declared indexes that are registered, by the declared name.
         undeclared: the registered indexes that the model does not declare.
         ambiguous: names of declared indexes that could be any of several registered ones.
-        taken: the declared names that belong, or belonged, to a different registered index, each with that index. The
-            declared index is either not registered, or is registered with a different name.
+        taken: the declared names that a different registered index has or had, each with that index. The declared index
+            itself is either not registered, or is registered with a different name.
     """
 
     states: Mapping[str, IndexState]
@@ -125,13 +126,13 @@ class MatchedIndexes:
 
 
 def names_at(layout: Mapping[str, Any], place: str) -> list[str]:
-    """The names of a registered field, the current name first and then the earlier names."""
+    """Returns the names of a registered field, the current name first and then the earlier names."""
     spec = layout["key"][int(place[4:])] if place.startswith("key ") else layout["columns"][place]
     return [spec["name"], *layout.get("was", {}).get(place, ())]
 
 
 def field_renames(schema: TableSchema, layout: Mapping[str, Any]) -> list[Rename]:
-    """The fields whose declared names the registry does not know."""
+    """Returns the fields whose declared names are not registered."""
     return [*_key_renames(schema, layout), *_column_renames(schema, layout)]
 
 
@@ -171,11 +172,13 @@ def _column_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[
 
 
 def moved_columns(schema: TableSchema, layout: Mapping[str, Any]) -> list[MovedColumn]:
-    """The fields whose values are stored in another column, which the model does not declare: those whose
-    `renamed_from=` names the field of that column, and those with the name and the codec of a registered column.
+    """Returns the fields whose values are stored in a registered column that the model does not declare.
 
-    A registered column with another codec was probably replaced on purpose. The layout of an external table was
-    declared here, and may be corrected.
+    These are the fields whose `renamed_from=` is the name of that column's field, and those that have the name and the
+    codec of the registered column.
+
+    A registered column with another codec was probably replaced on purpose. For an external model, only `renamed_from=`
+    is considered, because its registered layout may simply be corrected.
     """
     columns, declared = layout.get("columns", {}), jsonable(schema.layout_spec["columns"])
     said = {field.column.decode("latin-1"): field.renamed_from for field in schema.columns}
@@ -195,8 +198,8 @@ def _nameless(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames: Sequence[Rename]) -> Mapping[str, Any]:
-    """The declared layout, in which a key field has the registry's current name if the registry knows the declared
-    name, or if `renames` contains a rename of that field.
+    """Returns the declared layout with the registry's current names of key fields, if the declared name is registered
+    too, or if `renames` contains a rename of the field.
     """
     declared: Mapping[str, Any] = schema.layout_spec
     renamed = {rename.place for rename in renames}
@@ -211,7 +214,7 @@ def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames:
 
 
 def renamed_layout(layout: Mapping[str, Any], renames: Collection[Rename]) -> dict[str, Any]:
-    """A registered layout in which fields have new names; their earlier names are kept in it."""
+    """Returns a registered layout in which fields have new names. It also keeps their earlier names."""
     renamed: dict[str, Any] = {
         **layout,
         "key": [dict(spec) for spec in layout["key"]],
@@ -230,8 +233,8 @@ def renamed_layout(layout: Mapping[str, Any], renames: Collection[Rename]) -> di
 
 
 def first_layout(schema: TableSchema) -> dict[str, Any]:
-    """The layout of a table that is registered for the first time. It has the earlier names that the model declares, so
-    that programs from before the renames can use the table.
+    """Returns the layout of a table that is registered for the first time. It has the earlier names that the model
+    declares, so that programs from before the renames can use the table.
     """
     fields = [(f"key {at}", field.renamed_from) for at, field in enumerate(schema.key_fields)]
     fields += [(field.column.decode("latin-1"), field.renamed_from) for field in schema.columns]
@@ -242,8 +245,8 @@ def first_layout(schema: TableSchema) -> dict[str, Any]:
 def layout_mismatches(
     schema: TableSchema, layout: Mapping[str, Any], hows: Sequence[How] = ("said",)
 ) -> list[tuple[str, Any, Any]]:
-    """The differences between the layout of a model and the registered layout. For each: what differs, the declared
-    value, and the live value. New nullable columns do not count as differences.
+    """Returns the differences between the layout of a model and the registered layout. Each difference consists of its
+    subject, the declared value, and the live value. New nullable columns do not count as differences.
 
     Args:
         hows: renames of key fields with this evidence do not count as differences.
@@ -261,8 +264,8 @@ def layout_mismatches(
 
 
 def rename_hints(schema: TableSchema, layout: Mapping[str, Any]) -> list[str]:
-    """Hints for renames that the declaration does not mention, and for columns with another alias: what to declare, or
-    the function to call.
+    """Returns hints for renames that the model does not declare, and for columns with another alias. A hint says what
+    to declare, or which function to call.
     """
     lines = [moved.hint for moved in moved_columns(schema, layout)]
     for rename in field_renames(schema, layout):
@@ -282,7 +285,7 @@ def rename_hints(schema: TableSchema, layout: Mapping[str, Any]) -> list[str]:
 
 
 def same_entries(index: Index, state: IndexState) -> bool:
-    """Whether a registered index has the same entries as a declared index."""
+    """Returns whether a registered index has the same entries as a declared index."""
     stored = state.entry.get("stored")
     return (
         same_spec(index.spec, state.spec)
@@ -292,8 +295,8 @@ def same_entries(index: Index, state: IndexState) -> bool:
 
 
 def specs_to_compare(index: Index, state: IndexState) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The declared and the registered description of an index. They contain the names of fields; or the places of
-    fields, if only these differ.
+    """Returns the declared and the registered description of an index. Both contain the names of fields or, if only the
+    names differ, the places of fields.
     """
     declared, live = index.spec, state.spec
     if same_spec(declared, live) and not same_entries(index, state):
@@ -307,8 +310,8 @@ def match_indexes(schema: TableSchema, registration: Registration) -> MatchedInd
 
     The first choice is an index with a table that has, or once had, the declared name or the name in `renamed_from`.
     The second choice is the only index with the same entries. The last choice is an index without a table whose cell
-    has one of these names. An index without a table has nothing to keep, so a declared index that has the name of the
-    cell takes precedence over one that has this name in `renamed_from`.
+    has one of these names. There is nothing to keep of an index without a table. So a declared index with the name of
+    the cell takes precedence over one that has this name in `renamed_from`.
     """
     free = dict(registration.indexes)
     states: dict[str, IndexState] = {}
@@ -354,7 +357,7 @@ def match_indexes(schema: TableSchema, registration: Registration) -> MatchedInd
 def _taken(
     schema: TableSchema, registration: Registration, states: Mapping[str, IndexState]
 ) -> Iterator[tuple[str, IndexState]]:
-    """The declared names that another registered index has or had, each with that index."""
+    """Yields the declared names that another registered index has or had, each with that index."""
     names = {state.cell: {state.name, *state.earlier_names} for state in registration.indexes.values() if state.tables}
     for name, state in states.items():
         if renamed_index(schema.indexes[name], state) is not None:
@@ -378,15 +381,15 @@ def _likeness(index: Index, state: IndexState) -> tuple[bool, ...]:
 
 
 def state_of_index(schema: TableSchema, registration: Registration, name: str) -> IndexState | None:
-    """The state of an index in the registry. `name` is the name in the model or, if the model has no such index, in the
-    registry.
+    """Returns the state of an index in the registry. `name` is the name in the model or, if the model has no such
+    index, in the registry.
     """
     return match_indexes(schema, registration).states.get(name) if name in schema.indexes else registration.named(name)
 
 
 def renamed_index(index: Index, state: IndexState) -> Mapping[str, Any] | None:
-    """The changes to the registry's entry of an index that has a new name. None if the registry knows the name, or the
-    index has no table.
+    """Returns the changes to the registry's entry of an index that has a new name. Returns None if the name is already
+    registered, or if the index has no table.
     """
     if not state.tables or index.name in {state.name, *state.earlier_names}:
         return None
@@ -394,7 +397,7 @@ def renamed_index(index: Index, state: IndexState) -> Mapping[str, Any] | None:
 
 
 def named_anew(index: Index, state: IndexState | None) -> dict[str, Any]:
-    """The names in the registry's entry of an index that gets a table."""
+    """Returns the names in the registry's entry of an index that gets a table."""
     if state is None:
         return {}
     if state.tables:
@@ -405,16 +408,18 @@ def named_anew(index: Index, state: IndexState | None) -> dict[str, Any]:
 
 
 def first_names(index: Index, schema: TableSchema) -> dict[str, Any]:
-    """The names in the registry's entry of an index that is readable from the start: its declared name, and its name in
-    `renamed_from` as the earlier name. Empty if it has no `renamed_from`, or if another index of the model has that
-    name.
+    """Returns the names in the registry's entry of an index that is readable from the start: its declared name, and its
+    name in `renamed_from` as the earlier name. Returns an empty dictionary if the index has no `renamed_from`, or if
+    another index of the model has that name.
     """
     former = index.renamed_from
     return {} if former is None or former in schema.indexes else {"name": index.name, "was": [former]}
 
 
 def generation_of(index: Index, state: IndexState | None, registration: Registration) -> int:
-    """How many tables an index of this name may have had. Dropped indexes that had the name are counted as well."""
+    """Returns how many tables an index of this name may have had. Dropped indexes that had the name are counted as
+    well.
+    """
     before = [state.generation for state in registration.indexes.values() if index.name in state.dropped_names]
     return max([0 if state is None else state.generation, *before])
 
@@ -423,7 +428,7 @@ def generation_of(index: Index, state: IndexState | None, registration: Registra
 
 
 def check_layout(schema: TableSchema, registration: Registration) -> None:
-    """Raises `SchemaMismatch` with every difference that would make the model misread or misplace rows."""
+    """Raises `SchemaMismatch` with all differences because of which the model would misread or misplace rows."""
     mismatches = layout_mismatches(schema, registration.layout)
     differences = [difference_line(*difference) for difference in mismatches]
     same_key = all(subject != "key" for subject, _, _ in mismatches)  # with a different key, all entries differ
@@ -443,5 +448,5 @@ def check_layout(schema: TableSchema, registration: Registration) -> None:
 
 
 def taken_line(name: str, state: IndexState) -> str:
-    """The line of a message that says that the name of an index belongs, or once belonged, to another index."""
+    """Returns a line for a message: the name of an index belongs, or once belonged, to another index."""
     return f"index {name}: the name belongs to an index that is called {state.name} now; choose another"

@@ -1,4 +1,4 @@
-"""Makes a model from the registry's entry of a table, so that the table can be read without a program that declares its
+"""Makes a model from a table's registry entry, so that the table can be read without a program that declares its
 model.
 """
 
@@ -32,8 +32,8 @@ from hbmodel.tables.registry.registry_rows import RegistryKey
 Spec = Mapping[str, Any]
 
 ABSENT_CELL: Final[Any] = Factory(lambda: None)
-"""The default of columns that are missing in a row. It is None, because the registry does not keep the defaults of
-models.
+"""The default of columns that are missing in a row. The default is None, because the registry does not keep the
+defaults of models.
 """
 
 ENTRY_CELL = "_v"
@@ -41,14 +41,14 @@ ENTRY_CELL = "_v"
 
 
 def registered_model(place: RegistryKey, registration: Registration) -> type[Any]:
-    """A model with the keys, columns, salt and plain indexes that are registered for a table.
+    """Returns a model with the keys, columns, salt and plain indexes that are registered for a table.
 
     The model is for reading only. The registry does not keep defaults, so a column that is missing in a row reads as
     None.
 
     Raises:
         SchemaMismatch: a codec or the salt is defined by a program, so keys cannot be read without that program.
-        StoreError: the registry's entry has a shape that this version does not know.
+        StoreError: this version cannot read the registry's entry.
     """
     with entry_of(place.table):
         return _model(place, registration)
@@ -69,12 +69,12 @@ def _model(place: RegistryKey, registration: Registration) -> type[Any]:
 
 
 def registered_index(place: RegistryKey, registration: Registration, state: IndexState) -> type[Any]:
-    """A model whose objects are the entries of an index. Its fields are the key fields, the covered columns, and the
-    cell `_v`, which identifies the write that put the entry.
+    """Returns a model whose objects are the entries of an index. The fields of the model are the key fields, the
+    covered columns, and the cell `_v`, which identifies the write that put the entry.
 
     Raises:
         SchemaMismatch: a program defines a codec or the salt.
-        StoreError: the registry's entry has a shape that this version does not know.
+        StoreError: this version cannot read the registry's entry.
     """
     with entry_of(place.table):
         return _index_model(place, registration, state)
@@ -145,8 +145,8 @@ def _is_external(registration: Registration) -> bool:
 
 
 def _index(spec: Spec) -> IndexSpec | None:
-    """A plain index as it was declared. None for an index over computed fields or elements, or with a condition,
-    because these are defined by code.
+    """Returns a plain index as it was declared. Returns None for an index with computed fields, elements or a
+    condition, because these are defined by code.
     """
     if spec.get("kinds") or spec.get("where"):
         return None
@@ -207,8 +207,8 @@ def _key(table: str, spec: Spec) -> Field:
 
 
 def _value_codec(spec: Spec) -> Codec[Any]:
-    """The codec of a value outside of keys. For floats it allows NaN, because only the programs know whether NaN
-    occurs.
+    """Returns the codec of a value outside of keys. For floats it allows NaN, because the registry does not record
+    whether NaN occurs.
     """
     codec = codec_of(spec)
     return codec(nan=True) if isinstance(codec, FloatCodec) else codec
@@ -257,7 +257,7 @@ def _own_choice(data: bytes) -> int:
 
 
 def salt_of(table: str, spec: Spec) -> Salt | None:
-    """The salt of a table, made from its description in the registry; None if the table has none.
+    """Returns the salt of a table, made from its description in the registry, or None if the table has no salt.
 
     Raises:
         SchemaMismatch: a program defines the salt.
@@ -287,7 +287,7 @@ def salt_of(table: str, spec: Spec) -> Salt | None:
 
 
 def bucket_known(salt: Salt) -> bool:
-    """Whether the bucket of a key can be computed."""
+    """Returns whether the bucket of a key can be computed."""
     own_salt: Any = getattr(salt, "salt", salt)
     return (
         not own_salt.random

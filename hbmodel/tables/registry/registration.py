@@ -1,4 +1,4 @@
-"""The registration of a model, with its layout and the states of its indexes, and the resulting binding."""
+"""The registration of a model, which is its layout and the states of its indexes, and the resulting binding."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from hbmodel.tables.registry.migration_phase import TableMove
 
 ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE = "absent", "write-only", "building", "verifying", "readable"
 STATES = (ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE)
-"""The states of an index in their order. Writes maintain the index from the second state on; reads use it in the last
-one. In a state that this version does not know, writes maintain the index and reads do not use it."""
+"""The states of an index in their order. Writes maintain the index from the second state on. Queries use it only in the
+last state. In a state that this version does not know, writes maintain the index, and queries do not use it.
+"""
 
 MAINTAINED_BY_ALL = frozenset((BUILDING, VERIFYING, READABLE))
 """The states in which every session maintains the index."""
 
 LEASE = 60.0
-"""Seconds for which a session trusts what it read from the registry, unless it was opened with another lease."""
+"""The number of seconds for which a session trusts what it has read from the registry, unless it was opened with
+another lease.
+"""
 
 RowState = Literal["plain", "unindexed", "marking", "mixed", "adopting", "indexed"]
 """The rule that decides which rows of a table are live, and the way in which rows are written.
@@ -32,25 +35,25 @@ The leases of sessions end at different times, so some sessions may write under 
 next one. No other two states are in use at the same time, except mixed and indexed: the index of a small table may be
 built before the last session has noticed the state in between, and by then every row has a liveness cell. If every
 write checks the registry inside its transaction, adopting follows marking. All states except plain and indexed have the
-same rule for reads, so a session may read under any of them at the same time.
+same rule for reads, so sessions may read under any of them at the same time.
 
-- unindexed: a row with any cell of an object is live, unless its liveness cell says otherwise: sessions that have
-  noticed a later state may have put such a cell. Writes put no system cells, and the server gives their timestamps.
+- unindexed: a row with any cell of an object is live, unless its liveness cell says otherwise. Sessions that have
+  noticed a later state may have put a liveness cell. Writes put no system cells, and the server sets their timestamps.
 - marking: as unindexed, but a put of a whole object sets the liveness cell, so that the cell will hide an older dead
-  marker. Nothing writes dead markers in this state.
-- mixed: rows are written like indexed rows, and each write takes its time from the server. An update is conditional on
-  its row, or has a timestamp so old that every delete hides it, since sessions that are still in the state marking
-  delete without a marker.
-- adopting: as mixed, without these two measures. Rows without the liveness cell are still live, until a build has put
-  that cell.
-- indexed: only rows whose liveness cell says so are live.
+  marker. No session writes dead markers in this state.
+- mixed: rows are written like indexed rows, and each write takes its time from the server. Sessions that are still in
+  the state marking delete rows without a marker. So an update is conditional on its row, or has a timestamp so old that
+  every delete hides it.
+- adopting: as mixed, but updates need neither of these two measures. Rows without the liveness cell are still live,
+  until a build has put that cell.
+- indexed: only rows are live whose liveness cell says that they are.
 
-A table that other programs write is plain, and remains so. It is like an unindexed table, but its rows, which never
-change, may have index entries.
+A table that other programs write is always plain. It is like an unindexed table, but its rows, which never change, may
+have index entries.
 """
 
 AT_SERVER_TIME: Sequence[RowState] = ("plain", "unindexed", "marking")
-"""The states in which the server gives the timestamps of writes."""
+"""The states in which the server sets the timestamps of writes."""
 
 ROW_STATES: Sequence[RowState] = ("plain", "unindexed", "marking", "mixed", "adopting", "indexed")
 
@@ -63,11 +66,12 @@ class IndexState:
         state: one of `STATES`.
         since: when this state was written to the registry, in ms by the clock of the registry's server.
         generation: how many tables the index has had before this one.
-        name: its current name.
-        cell: the name with which it was first registered, which is part of the name of its cell in the registry.
+        name: the current name of the index.
+        cell: the name with which the index was first registered. It is part of the name of the index's cell in the
+            registry.
         earlier_names: its earlier names.
-        dropped_names: names that it had when it was dropped; other indexes may use them.
-        entry: its whole entry in the registry, as JSON. A newer version of this library may have added to it.
+        dropped_names: names that the index had when it was dropped; other indexes may use them now.
+        entry: its whole entry in the registry, as JSON. A newer version of hbmodel may have added parts to it.
     """
 
     state: str
@@ -83,9 +87,7 @@ class IndexState:
 
     @property
     def filled(self) -> Sequence[str]:
-        """The tables that may hold entries: the table of the index if it is live, and tables that a drop must still
-        delete.
-        """
+        """The tables that may hold entries: the table of a live index, and tables that a drop must still delete."""
         return sorted({*self.entry.get("left", ()), *([] if self.state == ABSENT else [self.table])})
 
     @property
@@ -105,10 +107,10 @@ class IndexState:
 
 
 def as_live(index: Index, state: IndexState, schema_complete: bool = True) -> Index:
-    """A declared index with its live table from the registry.
+    """Returns a declared index with its live table from the registry.
 
     Args:
-        schema_complete: whether the model has all columns and indexes that the registry knows.
+        schema_complete: whether the model has all registered columns and indexes.
     """
     maintained = state.state in MAINTAINED_BY_ALL
     return evolve(index, table=state.table, maintained_by_all=maintained, schema_complete=schema_complete)
@@ -120,12 +122,12 @@ class Registration:
 
     Attributes:
         indexes: the indexes, by the name with which each was first registered.
-        rows: how it is decided which rows are live.
+        rows: the rule that decides which rows are live.
         cells: the cells of the registry's row.
         rows_since: when `rows` was written to the registry, in ms by the clock of the registry's server.
-        move: the progress of the move of its objects into another table, or None.
-        listed: since when programs that write the table are on the writers' roll, in ms by the server's clock. 0 if
-            they always have been; None if the registry does not record it.
+        move: the progress of moving the table's objects into another table, or None.
+        listed: the time since which all programs that write the table are on the writers' roll, in ms by the server's
+            clock; 0 if they always have been; None if the time is not recorded.
     """
 
     layout: Mapping[str, Any]
@@ -137,14 +139,14 @@ class Registration:
     listed: int | None = None
 
     def named(self, name: str) -> IndexState | None:
-        """The index with this name or, if there is none, an index that had this name earlier."""
+        """Returns the index with this name or, if there is none, an index that had this name earlier."""
         states = self.indexes.values()
         return next((state for state in states if state.name == name), None) or next(
             (s for s in states if name in s.earlier_names), None
         )
 
     def dropped(self, name: str) -> IndexState | None:
-        """A dropped index that had this name, or None."""
+        """Returns a dropped index that had this name, or None."""
         return next(
             (state for state in self.indexes.values() if name in state.dropped_names and not state.tables), None
         )
@@ -159,10 +161,10 @@ class Binding:
         readable: indexes that queries may use.
         unknown: names of live indexes that the model does not declare. If there are any, the model may read but not
             write.
-        rows: which rows of the table are live.
+        rows: the rule that decides which rows of the table are live.
         states: the states of the declared indexes, by name.
-        unregistered: columns of the model that the registry does not know. Unless other programs write the table, the
-            model may read but not write until they are registered.
+        unregistered: columns of the model that are not registered. Unless other programs write the table, the model may
+            read but not write until they are registered.
         phase: how far the objects of the table have moved into another one, see `protocol.relocation.migration`.
         phase_since: when the phase was written to the registry, in ms by the clock of the registry's server.
         cells: the cells of the registry's row from which the binding was made.
@@ -181,15 +183,15 @@ class Binding:
 
     @property
     def indexed(self) -> bool:
-        """Whether puts of whole objects set a liveness cell. They do in all states except plain and unindexed."""
+        """Whether puts of whole objects set a liveness cell. This is so in all states except plain and unindexed."""
         return self.rows not in ("plain", "unindexed")
 
     @property
     def adopting(self) -> bool:
-        """Whether rows without a liveness cell are live, in addition to rows whose liveness cell says so.
+        """Whether rows without a liveness cell are live, in addition to rows whose liveness cell says that they are
+        live.
 
-        Rows of an unindexed table have no such cell if other programs write the table, or if an object is a single
-        cell.
+        Rows have no liveness cell if other programs write the table, or if an object is a single cell.
         """
         if self.rows == "unindexed":
             return not self.schema.external and (self.schema.wide is None or not self.schema.wide.qualifiers.raw)
@@ -201,7 +203,7 @@ class Binding:
         return self.rows not in AT_SERVER_TIME
 
     def writes_like(self, other: Binding) -> bool:
-        """Whether a write that was planned with one of the bindings is also correct with the other."""
+        """Returns whether a write that was planned with one binding is also correct with the other."""
         return self is other or (self.written, self.unknown, self.rows) == (other.written, other.unknown, other.rows)
 
     @cached_property
@@ -211,14 +213,14 @@ class Binding:
 
     @cached_property
     def writable(self) -> bool:
-        """Whether the registry knows everything that writes of the model would put, and the model declares every index
-        that they must maintain.
+        """Whether everything that writes of the model would put is registered, and the model declares every index that
+        writes must maintain.
         """
         return not self.unknown and (not self.unregistered or self.schema.external)
 
     def check_registered(self) -> None:
-        """Raises `SchemaMismatch` if the model has columns that the registry does not know. If they were written,
-        another program could later declare them with another codec, and nothing would tell that rows have them.
+        """Raises `SchemaMismatch` if the model has columns that are not registered. If they were written, another
+        program could later declare them with another codec, without noticing that rows already have them.
         """
         if self.unregistered and not self.schema.external:
             raise SchemaMismatch(
@@ -232,7 +234,7 @@ class Binding:
         """Refuses writes if the binding is not `writable`.
 
         Raises:
-            SchemaMismatch: the model has columns that the registry does not know.
+            SchemaMismatch: the model has columns that are not registered.
             IndexUnavailable: a write would not update a live index.
         """
         self.check_registered()

@@ -1,4 +1,4 @@
-"""Reads the cells of a table's registry row, and makes the first values of these cells."""
+"""Reads the cells of a table's registry row, and makes their first values."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hbmodel.tables.registry.registration import ABSENT, READABLE, ROW_STATES, I
 
 
 def written_columns(layout: Mapping[str, Any]) -> set[str]:
-    """The columns that writes of objects put; counters are not among them."""
+    """Returns the columns that writes of objects put, without counters."""
     return {column for column, spec in layout["columns"].items() if spec["kind"] == "column"}
 
 
 EXTERNAL = b"m:external"
-"""The cell of an entry whose model is external."""
+"""The cell that shows that the model of an entry is external."""
 
 NOT_EXTERNAL = (
     "The registry says that other programs write the table, and a delete would remove their cells: declare the model "
@@ -33,17 +33,19 @@ NOT_EXTERNAL = (
 
 
 def shows_external(layout: Mapping[str, Any]) -> bool:
-    """Whether only an external model can have a layout; external models can also have the layouts of other models."""
+    """Returns whether only an external model can have a layout. An external model can also have a layout that other
+    models can have.
+    """
     return layout.get("flag") == "any" or any(spec.get("null") == "absent" for spec in layout["columns"].values())
 
 
 def registered_families(layout: Mapping[str, Any]) -> set[bytes]:
-    """The column families of all columns of a layout, counters and map columns included."""
+    """Returns the column families of all columns of a layout, counters and map columns included."""
     return {column.encode("latin-1").partition(b":")[0] for column in layout["columns"]}
 
 
 def matched_states(schema: TableSchema, registration: Registration) -> Mapping[str, IndexState]:
-    """The registered indexes, by their names in the model; raises `SchemaMismatch` if a match is ambiguous."""
+    """Returns the registered indexes, by their names in the model. Raises `SchemaMismatch` if a match is ambiguous."""
     matched = match_indexes(schema, registration)
     if matched.ambiguous:
         raise SchemaMismatch(
@@ -57,8 +59,8 @@ def matched_states(schema: TableSchema, registration: Registration) -> Mapping[s
 
 
 def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, Any]:
-    """The record of an index that is registered again: what is kept of its record as an absent index, and the name of
-    its table.
+    """Returns the entry of an index that is registered again: the parts that are kept from its entry as an absent
+    index, and the name of its table.
 
     A name that an earlier build has chosen for the table is kept. If the primary table is new, the declared name is
     used.
@@ -85,7 +87,7 @@ def begun(state: IndexState | None, index: Index, new_state: str) -> dict[str, A
 
 
 def index_state(name: str, cell: Cell) -> IndexState:
-    """Reads the entry of one index. Additions by a newer version of this library are ignored.
+    """Reads the entry of one index. Additions by a newer version of hbmodel are ignored.
 
     A program may still use a former name of an index, so the index can be found by all names that it has had. An index
     without a table loses its former names, and has the name of its cell.
@@ -107,16 +109,16 @@ def index_state(name: str, cell: Cell) -> IndexState:
 
 
 def shown(indexes: Mapping[str, IndexState]) -> dict[str, IndexState]:
-    """The indexes of a registry row, without those that have no table and whose name belongs, or belonged, to an index
-    with a table.
+    """Returns the indexes of a registry row. An index without a table is left out if an index with a table has or had
+    its name.
     """
     taken = {name for state in indexes.values() if state.tables for name in (state.name, *state.earlier_names)}
     return {cell: state for cell, state in indexes.items() if state.tables or state.name not in taken}
 
 
 def check_rows(schema: TableSchema, registration: Registration) -> None:
-    """Raises `SchemaMismatch` if the model's indexes need system cells and the table's rows have none, or the other
-    way round. Also raises it if other programs write the rows, but the model is not external.
+    """Raises `SchemaMismatch` if the model's indexes need system cells but the table's rows have none, or the other way
+    round. Also raises this error if other programs write the rows but the model is not external.
     """
     if schema.indexes and not schema.external and registration.rows == "plain":
         message = (
@@ -136,7 +138,7 @@ def check_rows(schema: TableSchema, registration: Registration) -> None:
 
 
 def first_rows(schema: TableSchema, new_state: str) -> RowState:
-    """The row state with which a table is first registered.
+    """Returns the row state with which a table is first registered.
 
     In a versioned model, rows that existed before the registration are also live.
     """
@@ -148,11 +150,11 @@ def first_rows(schema: TableSchema, new_state: str) -> RowState:
 
 
 def row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowState | None:
-    """The row state in the cell `m:rows`, or None if this version does not know it.
+    """Returns the row state in the cell `m:rows`, or None if this version does not know it.
 
     If the cell is missing, the state is `indexed` if there is an index in a state other than absent, and otherwise
-    `unindexed`. If there is such an index although the cell says `unindexed`, the state is `adopting`, so rows without
-    system cells stay live.
+    `unindexed`. If the cell says `unindexed` although there is such an index, the state is `adopting`, so that rows
+    without system cells stay live.
     """
     has_indexes = any(state.state != ABSENT for state in indexes.values())
     if not value:
@@ -163,5 +165,5 @@ def row_state(value: bytes | None, indexes: Mapping[str, IndexState]) -> RowStat
 
 
 def cells_of(row: Row) -> Mapping[bytes, bytes]:
-    """The values of a row's cells."""
+    """Returns the values of a row's cells."""
     return {column: cell.value for column, cell in row.columns.items()}

@@ -1,8 +1,8 @@
 """The row keys of the registry table, and the columns of its rows.
 
 Row key: `<table>` 00 `<family>`, followed by 00 `<kind>` if the model has a kind. Family `m`: `m:layout` is the layout
-as canonical JSON, `m:rows` says which rows of the table are live, `m:i.<index>` is one index's state, table and layout.
-Row 00 holds `m:clock`, which sessions put to learn the server's time.
+as canonical JSON, `m:rows` says which rows of the table are live, and `m:i.<index>` has the state, the table and the
+layout of one index. Row 00 holds `m:clock`, which sessions put to learn the server's time.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ class RegistryKey:
 
     @classmethod
     def of_row(cls, table: str, row: bytes) -> RegistryKey:
-        """The key of the model to which a row of the registry belongs."""
+        """Returns the key of the model to which a row of the registry belongs."""
         family, _, kind = row[len(table.encode()) + 1 :].partition(b"\x00")
         return cls(table, family, kind)
 
     @property
     def shown(self) -> str:
-        """The family, followed by the kind as HBase's shell prints it if the model has one, as text for people."""
+        """The family as text for people. If the model has a kind, it follows as HBase's shell prints it."""
         return " ".join([self.family.decode(errors="replace"), *([shell_text(self.kind)] if self.kind else [])])
 
 
 def registry_row(schema: TableSchema | RegistryKey) -> bytes:
-    """The registry's row of a model."""
+    """Returns the registry's row of a model."""
     return schema.table.encode() + b"\x00" + schema.family + (b"\x00" + schema.kind if schema.kind else b"")
 
 
 def index_cell(name: str) -> bytes:
-    """The cell of an index. `name` is the name with which the index was first registered."""
+    """Returns the cell of an index. `name` is the name with which the index was first registered."""
     return INDEX_PREFIX + name.encode()

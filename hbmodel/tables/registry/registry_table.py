@@ -74,7 +74,7 @@ class Registry:
 
     Attributes:
         table: the name of the registry table.
-        trusted: for how many ms, at most, sessions rely on what they have read.
+        trusted: the maximum time for which sessions rely on what they have read, in ms.
     """
 
     def __init__(self, store: Store, table: str = REGISTRY_TABLE) -> None:
@@ -89,15 +89,15 @@ class Registry:
     def create(self) -> None:
         """Creates the registry table unless it exists."""
         if self.table not in self._store.tables():
-            with suppress(TableExists):  # another program was faster
+            with suppress(TableExists):  # another program has just created it
                 self._store.create_table(self.table, [Family(FAMILY)])
 
     def read(self, schema: TableSchema | RegistryKey) -> Registration | None:
-        """What is registered for a model's table, or None."""
+        """Returns the registration of a model, or None if it is not registered."""
         return self._parse(schema, self.row(schema))
 
     def row(self, schema: TableSchema | RegistryKey) -> Row | None:
-        """The registry's row of a model as it is stored, or None."""
+        """Returns the registry's row of a model as it is stored, or None."""
         try:
             (row,) = self._store.get(self.table, [registry_row(schema)])
         except TableNotFound:
@@ -122,7 +122,7 @@ class Registry:
             return Registration(layout, shown(indexes), rows, cells_of(row), since, move, listed_since(row))
 
     def bind(self, schema: TableSchema) -> Binding:
-        """Reads the registration of a model, and makes the model's binding from it; raises the errors of `bound`."""
+        """Reads the registration of a model, and makes the model's binding from it. Raises the errors of `bound`."""
         return self.bound(schema, self.row(schema))
 
     def bound(self, schema: TableSchema, row: Row | None) -> Binding:
@@ -169,8 +169,10 @@ class Registry:
         )
 
     def _with_newer_families(self, schema: TableSchema, registration: Registration) -> TableSchema:
-        """The schema with the families in which newer programs have columns. Families that the table lacks are left
-        out: the registry also lists columns that no model declares any more, and their family may have been deleted.
+        """Returns the schema with the families in which newer programs have columns.
+
+        Families that the table lacks are left out: the registry also lists columns that no model declares any more, and
+        their families may have been deleted.
         """
         newer = registered_families(registration.layout) - set(schema.family_names)
         if not newer or schema.external:  # deletes of an external model remove only its own columns
@@ -182,7 +184,9 @@ class Registry:
         return with_families(schema, newer & there)
 
     def _bind_replaced(self, schema: TableSchema) -> Binding:
-        """The binding of a replaced model that is not registered, because its table was dropped or never created."""
+        """Returns the binding of a replaced model that is not registered, because its table was dropped or never
+        created.
+        """
         if schema.table in self._store.tables():
             raise SchemaMismatch(
                 "The table that the model replaces is not registered: call hb.create_tables() with the model of "
@@ -193,11 +197,11 @@ class Registry:
         return Binding(schema, (), (), (), phase=DONE)
 
     def register(self, schema: TableSchema, new_state: str) -> None:
-        """Registers what is not registered yet (the layout, new columns, and indexes in the state `new_state`), and
-        checks everything else.
+        """Registers the parts of a model that are not registered yet (the layout, new columns, and indexes in the state
+        `new_state`), and checks everything else.
 
-        Every change is a check-and-put on what was read, so if two programs make changes at the same time, one of them
-        must read again.
+        Every change is a check-and-put against the cells that were read. So if two programs make changes at the same
+        time, one of them must read again.
 
         Raises:
             SchemaMismatch: the registered layout differs.
@@ -228,7 +232,7 @@ class Registry:
                 renamed = None if state is None else renamed_index(index, state)
                 if registration is None and new_state == READABLE:
                     renamed = first_names(index, schema)
-                if state is None or state.state == ABSENT:  # without entries, its declaration may change
+                if state is None or state.state == ABSENT:  # without entries, the declaration of an index may change
                     entry = {
                         **begun(state, index, new_state),
                         "state": new_state,
@@ -240,12 +244,12 @@ class Registry:
                     wanted[cell] = canonical_json({**state.entry, **renamed})
             if registration is None or (new_state == READABLE and schema.indexes and registration.rows != "indexed"):
                 # If the primary table does not exist yet, an index is readable at once, because all rows will be
-                # indexed. The state of a build for an earlier table that was dropped does not matter.
+                # indexed. A state from a build for an earlier table, which was dropped, is ignored.
                 wanted[ROWS] = canonical_json({"state": first_rows(schema, new_state)})
             if registration is None and new_state == READABLE:
                 wanted[LISTED] = FROM_THE_START
             if schema.external and (registration is None or shows_external(registration.layout)):
-                wanted[EXTERNAL] = b"\x01"  # a program with another declaration may have registered any other layout
+                wanted[EXTERNAL] = b"\x01"  # so another declaration may be registered with any other layout
             # The layout is written last. A row without a layout does not count as registered, so an interrupted
             # registration is repeated from the start.
             wanted[LAYOUT] = canonical_json(layout)
@@ -257,8 +261,8 @@ class Registry:
                 return
 
     def change_layout(self, schema: TableSchema, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
-        """Replaces the registered layout by what `change` makes of it. If another program changes it at the same time,
-        `change` is called again. Does nothing if the table is not registered.
+        """Replaces the registered layout by the layout that `change` returns. If another program changes it at the same
+        time, `change` is called again. Does nothing if the table is not registered.
         """
         while (registration := self.read(schema)) is not None:
             changed = change(registration.layout)
@@ -268,9 +272,10 @@ class Registry:
                 return
 
     def check_neighbours(self, schema: TableSchema) -> None:
-        """Raises `SchemaMismatch` if another model of the table has an index table of the same name, or shares a family
-        with this model in which a cell could belong to both. Models that share a family must all be versioned, or none
-        of them.
+        """Raises `SchemaMismatch` if this model and another model of the table must not share it.
+
+        Their index tables must have different names. If they share a family, no cell of it may belong to both, and both
+        or neither must be versioned.
 
         A delete of an index entry removes the whole row of the entry. If two models shared an index table, a delete
         would also remove entries of the other model.
@@ -293,7 +298,7 @@ class Registry:
                     raise SchemaMismatch(message, table=schema.table, index=index.name)
 
     def _others(self, schema: TableSchema) -> Iterator[tuple[RegistryKey, Registration]]:
-        """The other models of a model's table, and what is registered for them."""
+        """Yields the other models of a model's table, with their registrations."""
         own = registry_row(schema)
         for row in self._rows_of(schema.table):
             other = None if row.row == own else self._parse(schema, row)
@@ -301,10 +306,10 @@ class Registry:
                 yield RegistryKey.of_row(schema.table, row.row), other
 
     def uses_of_others(self, schema: TableSchema) -> list[FamilyUse]:
-        """How the other models of a model's table use its families."""
+        """Returns how the other models of a model's table use its families."""
         try:
             return [_family_use(place, other) for place, other in self._others(schema)]
-        except TableNotFound:  # there is no registry yet
+        except TableNotFound:  # there is no registry table yet
             return []
 
     def check_no_index(self, schema: TableSchema) -> None:
@@ -315,8 +320,8 @@ class Registry:
             raise SchemaMismatch(message, table=schema.table, primary=primary)
 
     def owner(self, table: str, but: TableSchema | RegistryKey | None = None) -> str | None:
-        """The registered primary table to which a table belongs. This is the table itself or, for an index table, its
-        primary table; None if the table belongs to no model.
+        """Returns the registered primary table to which a table belongs. This is the table itself or, for an index
+        table, its primary table. Returns None if the table belongs to no model.
 
         Args:
             table: the name of the table.
@@ -326,7 +331,7 @@ class Registry:
             if any(row.columns.get(LAYOUT) is not None for row in self._rows_of(table)):
                 return table
             return self._primary_of(table, but)
-        except TableNotFound:  # there is no registry yet
+        except TableNotFound:  # there is no registry table yet
             return None
 
     def _primary_of(self, table: str, but: TableSchema | RegistryKey | None = None) -> str | None:
@@ -347,8 +352,8 @@ class Registry:
     def change_index(
         self, schema: TableSchema | RegistryKey, name: str, registration: Registration, /, **changes: Any
     ) -> bool:
-        """Changes the entry of an index, which is given by the name of its cell, unless another program has changed it
-        since it was read. Returns whether this call changed it.
+        """Changes the entry of an index, unless another program has changed it since it was read. `name` is the name of
+        the entry's cell. Returns whether this call changed it.
         """
         entry = dict(registration.indexes[name].entry) if name in registration.indexes else {}
         return self._change_state(schema, index_cell(name), registration, {**entry, **changes})
@@ -366,13 +371,13 @@ class Registry:
     def _change_state(
         self, schema: TableSchema | RegistryKey, column: bytes, registration: Registration, value: Mapping[str, Any]
     ) -> bool:
-        """Changes a cell that determines how rows are written, and increases its revision."""
+        """Changes a cell that determines how rows are written, and increases the revision of the cell."""
         current = registration.cells.get(column)
         changed = canonical_json({**value, "revision": next_revision(current, wall_time())})
         return self._change(registry_row(schema), column, current, changed)
 
     def mark_listed(self, row: bytes) -> None:
-        """Records that programs which write the table are on the writers' roll. Programs with an older version, which
+        """Records that programs that write the table are on the writers' roll. Programs with an older version, which
         are not on the roll, may still run for a while.
         """
         self._change(row, LISTED, None, MARKED)
@@ -383,7 +388,7 @@ class Registry:
         renew_caches(self._store)
 
     def moves_into(self, new: TableSchema) -> bool:
-        """Whether the row of a table records that objects are being moved into it."""
+        """Returns whether the row of a table records that objects are being moved into it."""
         row = self.row(new)
         return row is not None and bool(cells_of(row).get(FROM))
 
@@ -404,11 +409,13 @@ class Registry:
         return current is not None and column in current.columns and current.columns[column].value == value
 
     def rows_of_table(self, table: str) -> list[bytes]:
-        """The registry's rows of all models of a table."""
+        """Returns the registry's rows of all models of a table."""
         return [row.row for row in self._rows_of(table)]
 
     def work_rows(self, rows: Iterable[bytes]) -> list[bytes]:
-        """The registry's rows that describe work in progress for some models; `rows` are the rows of these models."""
+        """Returns the registry's rows that describe work in progress for some models. `rows` are the rows of these
+        models.
+        """
         prefixes = [b"\x01" + row + b"\x00" for row in rows]
         scans = self._store.scan(self.table, [Scan(KeyRange.prefix(prefix)) for prefix in prefixes])
         return [
@@ -416,16 +423,16 @@ class Registry:
             for prefix, batches in zip(prefixes, scans, strict=True)
             for batch in batches
             for row in batch
-            if row.row.count(b"\x00", len(prefix)) == 1  # otherwise of a model of the same family with a kind
+            if row.row.count(b"\x00", len(prefix)) == 1  # otherwise the model has a kind
         ]
 
     def work_rows_of_table(self, table: str) -> list[bytes]:
-        """The registry's rows that describe work in progress for any model of a table."""
+        """Returns the registry's rows that describe work in progress for any model of a table."""
         (batches,) = self._store.scan(self.table, [Scan(KeyRange.prefix(b"\x01" + table.encode() + b"\x00"))])
         return [row.row for batch in batches for row in batch]
 
     def tables(self) -> dict[str, list[RegistryKey]]:
-        """The primary tables that the registry knows, sorted by name, each with the keys of its models."""
+        """Returns the registered primary tables, sorted by name, each with the keys of its models."""
         tables: dict[str, list[RegistryKey]] = {}
         try:
             (batches,) = self._store.scan(self.table, [Scan(KeyRange(MODEL_ROWS))])
@@ -434,12 +441,12 @@ class Registry:
                 family, _, kind = rest.partition(b"\x00")
                 table = name.decode(errors="replace")  # a damaged file may hold any bytes
                 tables.setdefault(table, []).append(RegistryKey(table, family, kind))
-        except TableNotFound:  # there is no registry yet
+        except TableNotFound:  # there is no registry table yet
             return {}
         return dict(sorted(tables.items()))
 
     def is_damaged(self, key: RegistryKey) -> bool:
-        """Whether the entry of a model cannot be read by this version."""
+        """Returns whether this version cannot read the entry of a model."""
         try:
             self.read(key)
         except StoreError as error:
@@ -449,11 +456,11 @@ class Registry:
         return False
 
     def keys_of_table(self, table: str) -> list[RegistryKey]:
-        """The keys of all models of a table."""
+        """Returns the keys of all models of a table."""
         return [RegistryKey.of_row(table, row) for row in self.rows_of_table(table)]
 
     def families_of(self, table: str) -> set[bytes]:
-        """The column families of all models of a table."""
+        """Returns the column families of all models of a table."""
         families: set[bytes] = set()
         for row in self._rows_of(table):
             place = RegistryKey.of_row(table, row.row)
@@ -466,7 +473,7 @@ class Registry:
         return (row for batch in batches for row in batch)
 
     def server_time(self) -> int:
-        """The time of the server's clock in ms, which is the timestamp of a put of the clock cell."""
+        """Returns the time of the server's clock in ms, which is the timestamp of a put of the clock cell."""
         self._store.put(self.table, [Put(CLOCK_ROW, {CLOCK: b"\x01"})])
         (row,) = self._store.get(self.table, [CLOCK_ROW], [CLOCK])
         if row is None:
@@ -478,6 +485,6 @@ class Registry:
 
 
 def _family_use(place: RegistryKey, registration: Registration) -> FamilyUse:
-    """How a registered model uses the families of its table."""
+    """Returns how a registered model uses the families of its table."""
     external = EXTERNAL in registration.cells
     return FamilyUse.registered(place.family, place.kind, registration.layout, external=external)

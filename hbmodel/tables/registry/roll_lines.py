@@ -35,8 +35,8 @@ MARKED = b'"marked"'
 
 
 def revisions_of(cells: Mapping[bytes, bytes]) -> Revisions:
-    """The revisions of the cells of a registry row that determine how a table is written. A cell that was never changed
-    has the revision 0.
+    """Returns the revisions of the cells of a registry row that determine how a table is written. A cell that has never
+    been changed has the revision 0.
     """
     revisions: dict[str, int] = {}
     for column, value in cells.items():
@@ -46,15 +46,16 @@ def revisions_of(cells: Mapping[bytes, bytes]) -> Revisions:
 
 
 def revision_of(value: bytes | None) -> int:
-    """The revision that the value of such a cell contains, or 0."""
+    """Returns the revision in the value of a cell, or 0."""
     with suppress(ValueError, TypeError, AttributeError):
         return int(json.loads(value or b"{}").get("revision", 0))
     return 0
 
 
 def listed_since(row: Row) -> int | None:
-    """The time, in ms by the server's clock, from which on every program that writes a table has been on the roll. 0
-    means always; None means that the time is not known.
+    """Returns the time since which every program that writes a table has been on the roll, in ms by the server's clock.
+
+    The time is 0 if they always have been, and None if it is not known.
     """
     cell = row.columns.get(LISTED)
     if cell is None or not cell.value:
@@ -63,8 +64,8 @@ def listed_since(row: Row) -> int | None:
 
 
 def next_revision(value: bytes | None, now: int) -> int:
-    """The revision of a cell after a change. It is higher than the former revision, and at least `now`. So if a table
-    is dropped and created again, it gets higher revisions than it had before.
+    """Returns the revision of a cell after a change. It is higher than the former revision, and at least `now`. So if a
+    table is dropped and created again, its revisions are higher than before.
 
     Args:
         value: the value of the cell, or None.
@@ -74,12 +75,12 @@ def next_revision(value: bytes | None, now: int) -> int:
 
 
 def line_key(row: bytes, id_: bytes) -> bytes:
-    """The row key of a line that belongs to a row of the registry."""
+    """Returns the row key of a line that belongs to a row of the registry."""
     return b"\x02" + row + b"\x00" + id_
 
 
 def new_id() -> bytes:
-    """An id that no line has had."""
+    """Returns an id that no line has had."""
     return os.urandom(ID_LENGTH)
 
 
@@ -103,7 +104,7 @@ class WaitedFor:
     """A program for which a change of the registry waits.
 
     Attributes:
-        seen: when it last put its line, in ms by the server's clock.
+        seen: when the program last put its line, in ms by the server's clock.
         until: the last time at which it may still write according to an earlier state, in ms by the server's clock.
         late: whether the change waits for calls whose outcome the program does not know.
     """
@@ -114,7 +115,9 @@ class WaitedFor:
     late: bool = False
 
     def described(self, now: int) -> str:
-        """One line of text that names the program and how long the wait can last; `now` is the server's time in ms."""
+        """Returns one line of text with the program and the longest duration of the wait. `now` is the server's time in
+        ms.
+        """
         who = (
             f"{self.writer.program or 'a program'}, process {self.writer.pid} on "
             f"{self.writer.host or 'an unknown host'}"
@@ -133,12 +136,12 @@ class RollLines:
     registry: str
 
     def of_row(self, row: bytes) -> list[FoundLine]:
-        """The lines of a row of the registry, in the order of their ids."""
+        """Returns the lines of a row of the registry, in the order of their ids."""
         length = len(line_key(row, b"")) + ID_LENGTH
         return [line for line in self._lines(KeyRange.prefix(line_key(row, b""))) if len(line.key) == length]
 
     def of_table(self, table: str) -> list[tuple[bytes, FoundLine]]:
-        """The lines of all models of a table, each with the row of the registry to which it belongs."""
+        """Returns the lines of all models of a table, each with the row of the registry to which it belongs."""
         prefix = b"\x02" + table.encode() + b"\x00"
         return [(line.key[1 : -ID_LENGTH - 1], line) for line in self._lines(KeyRange.prefix(prefix))]
 
@@ -153,14 +156,14 @@ class RollLines:
             return
 
     def waits(self, row: bytes, cell: bytes, revision: int, now: int, unread: int, skew: int) -> list[WaitedFor]:
-        """The programs that may still write according to the state before a change. Lines that have ended are marked as
-        gone, and later deleted.
+        """Returns the programs that may still write according to the state before a change. Marks lines that have ended
+        as gone, and later deletes them.
 
         Args:
             cell: the cell of the row that was changed. The caller must already have read the change.
             revision: the revision of the cell since the change.
             now: the server's time, in ms.
-            unread: for how many ms a line with an unknown form is regarded as valid.
+            unread: for how long a line of an unknown form is regarded as valid, in ms.
             skew: how far two servers' clocks may differ, in ms.
         """
         waited_for: list[WaitedFor] = []
@@ -179,8 +182,8 @@ class RollLines:
         return waited_for
 
     def _collect(self, found_line: FoundLine, now: int, unread: int, skew: int) -> None:
-        """Marks a line that has ended as gone, unless it has changed since it was read. Deletes it when no late put of
-        it can arrive any more.
+        """Marks a line that has ended as gone, unless it has changed since it was read. Deletes the line when no late
+        put of it can arrive any more.
         """
         assert found_line.line is not None, "a line of another form is left alone"
         if found_line.line.kind == "gone":

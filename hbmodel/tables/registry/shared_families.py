@@ -1,4 +1,4 @@
-"""Which column families two models of one table may share, because each cell belongs to one of them only."""
+"""Decides which column families two models of one table may share, so that each cell belongs to only one of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class FamilyUse:
 
     Attributes:
         families: the families.
-        columns: `family:qualifier` of each column and flag. In a wide model, the qualifiers of the table have a prefix.
+        columns: `family:qualifier` of each column and flag. In the table of a wide model, these qualifiers follow a
+            prefix.
         kind: the prefix of all qualifiers of a wide model, or nothing.
         wide: whether objects share rows.
         external: whether the model deletes only the cells of its columns and objects, because other programs
@@ -31,14 +32,14 @@ class FamilyUse:
 
     @classmethod
     def of(cls, schema: TableSchema) -> FamilyUse:
-        """How a model uses its families, by its declaration."""
+        """Returns how a model uses its families, according to its declaration."""
         flag = [] if schema.exists_column is None else [schema.exists_column]
         columns = frozenset([*(field.column for field in schema.columns), *flag])
         return cls(frozenset(schema.family_names), columns, schema.kind, schema.wide is not None, schema.external)
 
     @classmethod
     def registered(cls, family: bytes, kind: bytes, layout: Mapping[str, Any], *, external: bool) -> FamilyUse:
-        """How a model uses its families, by its entry in the registry.
+        """Returns how a model uses its families, according to its entry in the registry.
 
         Args:
             family: the model's default family.
@@ -56,22 +57,22 @@ class FamilyUse:
         )
 
     def owns(self, column: bytes) -> bool:
-        """Whether the column is a column or the flag of the model. For a wide model, whether the qualifier begins with
-        the model's kind.
+        """Returns whether a column belongs to the model: it is a column or the flag of the model. In a wide model, its
+        qualifier begins with the model's kind.
         """
         if not self.wide:
             return column in self.columns
         return any(column.startswith(family + b":" + self.kind) for family in self.families)
 
     def conflicts(self, other: FamilyUse) -> Sequence[bytes]:
-        """The families in which a cell could belong to both models.
+        """Returns the families in which a cell could belong to both models.
 
         A delete of an object removes all cells of its row in its model's families, except in external models. A wide
-        model reads all qualifiers that begin with its kind. So each cell belongs to one model if both models have
-        kinds, and neither kind begins with the other. The same holds if both models are external, one of them has a
-        kind, and no column of the other model begins with this kind. hbmodel also puts cells of its own into rows of
-        the other model for a while: stamps, and the time of expiry of a row with a TTL. The qualifiers of these cells
-        must not begin with the kind either.
+        model reads all qualifiers that begin with its kind. So each cell belongs to only one model if both models have
+        kinds, and neither kind begins with the other. Each cell also belongs to only one model if both models are
+        external, one of them has a kind, and no column of the other model begins with this kind. hbmodel also puts
+        system cells into rows of the other model: stamps, for a while, and the time at which a row with a TTL expires.
+        The qualifiers of these cells must not begin with the kind either.
         """
         common = sorted(self.families & other.families)
         if self.kind and other.kind:

@@ -1,6 +1,4 @@
-"""Reads keys of tables with only the registry's description: makes the model of a table, decodes the fields of keys,
-and encodes the key of an object.
-"""
+"""Reads keys of tables that only the registry describes: makes the model of a table, and decodes and encodes keys."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ from hbmodel.tables.registry.registry_table import Registry
 
 
 def unknown_table(catalog: Registry, table: str) -> TableNotFound:
-    """The error for a table that the registry does not know; it names the primary tables that the registry knows."""
+    """Returns the error for a table that is not registered. It names the registered primary tables."""
     return TableNotFound(
         "The registry does not know the table: correct its name, or the name of the registry, or register its model "
         "with hb.create_tables() or `hbmodel create`.",
@@ -68,7 +66,7 @@ class StoredKey:
 
 @frozen(eq=False)
 class TableFromRegistry:
-    """A table with the model that the registry describes.
+    """A table, with the model that is made from its registry entry.
 
     Attributes:
         model: the model made from the registered layout; for an index table, a model of its entries.
@@ -94,13 +92,13 @@ class TableFromRegistry:
         Args:
             table: the name of the table in the store.
             family: the default family of the model, if the table holds several models.
-            kind: the kind of the model, if the family holds several models, as it is or as HBase's shell prints it.
-                If it is not given, and one of the models has no kind, `family` selects this model.
+            kind: the kind of the model, if the family holds several models, either unchanged or as HBase's shell prints
+                it. If it is not given and one of the models has no kind, `family` selects that model.
 
         Raises:
-            TableNotFound: the registry knows no such table; `known` names the primary tables that it knows.
+            TableNotFound: the table is not registered; `known` names the registered primary tables.
             QueryError: the table holds several models, and `family` and `kind` do not select one; `known` names them.
-            SchemaMismatch: the registry's description is not enough to read the table.
+            SchemaMismatch: the registry entry is not enough to read the table.
         """
         matches: list[tuple[RegistryKey, Registration, IndexState | None]] = [
             (*each, None) for each in _registered(catalog, table)
@@ -129,11 +127,11 @@ class TableFromRegistry:
     # --- keys ---------------------------------------------------------------------------------------------------------
 
     def decode(self, row: bytes, qualifier: bytes | None = None) -> StoredKey:
-        """The fields of a row key. If a qualifier of a wide row is given, all key fields of the object.
+        """Returns the fields of a row key. If a qualifier of a wide row is given, returns all key fields of the object.
 
         Raises:
             DecodingError: the row key or the qualifier does not belong to the table.
-            CapabilityError: a qualifier was given, and the table has a row for each object.
+            CapabilityError: a qualifier was given, but the table has a row for each object.
         """
         schema = self.schema
         if qualifier is not None:
@@ -165,7 +163,7 @@ class TableFromRegistry:
         return StoredKey(dict(zip(schema.layout.names, values, strict=True)), bucket, rest=qualifier[end:])
 
     def _bucket(self, row: bytes, parts: Sequence[bytes] | None) -> int | None:
-        """The salt bucket of a row; raises `DecodingError` if the row's fields belong to a different bucket."""
+        """Returns the salt bucket of a row. Raises `DecodingError` if the row's fields belong to a different bucket."""
         salt = self.schema.salt
         if not salt.width:
             return None
@@ -179,7 +177,7 @@ class TableFromRegistry:
         return bucket
 
     def _shown(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The values of a row key. The value of a split field is the beginning of its time bucket."""
+        """Returns the values of a row key. The value of a split field is the beginning of its time bucket."""
         halves = self._halves
         if halves is None:
             return values
@@ -196,7 +194,7 @@ class TableFromRegistry:
         return layout.halves if isinstance(layout, ObjectKeyLayout) else None
 
     def decode_bound(self, bound: bytes) -> StoredKey:
-        """The leading fields that are complete in a region's bound, and the bytes after them."""
+        """Returns the leading fields that are complete in a region's bound, and the bytes after them."""
         schema = self.schema
         layout, salt = schema.row_layout, schema.salt
         if layout is None or not bound:
@@ -211,7 +209,8 @@ class TableFromRegistry:
         return StoredKey(dict(zip(layout.names, values, strict=False)), bucket, rest=bound[at:])
 
     def encode(self, key: Mapping[str, Any]) -> list[tuple[bytes, bytes | None]]:
-        """The row keys of an object, each with the object's qualifier prefix if rows are wide, otherwise with None.
+        """Returns the row keys of an object, each with the object's qualifier prefix, or with None if rows are not
+        wide.
 
         With a random salt there are several row keys. For a wide row, the fields of the row key are enough; in this
         case the prefix is None.
@@ -261,14 +260,16 @@ def _registered(catalog: Registry, table: str) -> list[tuple[RegistryKey, Regist
 
 
 def _indexes(catalog: Registry, table: str) -> Iterator[tuple[RegistryKey, Registration, IndexState | None]]:
-    """The indexes to which an index table belongs; its name is `<table>.<index>`, perhaps followed by a number."""
+    """Yields the indexes to which an index table belongs. The name of the table is `<table>.<index>`, perhaps followed
+    by a number.
+    """
     for name in (table[:at] for at, letter in enumerate(table) if letter == "."):
         for place, registration in _registered(catalog, name):
             yield from ((place, registration, state) for state in registration.indexes.values() if state.table == table)
 
 
 def _leading(layout: KeyLayout, bound: bytes, start: int) -> tuple[list[Any], int]:
-    """The values of the complete fields with which a bound begins, and the position where they end."""
+    """Returns the values of the complete fields with which a bound begins, and the position where they end."""
     values: list[Any] = []
     flipped = bound.translate(COMPLEMENT)
     for slot in layout.slots:
@@ -292,7 +293,7 @@ def _field(slot: CompiledKeyField, bound: bytes, flipped: bytes, start: int) -> 
 
 
 def _readings(kind: str) -> set[bytes]:
-    """The kinds that a text may name."""
+    """Returns the kinds that a text may stand for."""
     readings = {kind.encode(errors="surrogateescape")}
     with suppress(InvalidRequest):
         readings.add(shell_bytes(kind))

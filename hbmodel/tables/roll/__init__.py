@@ -1,1 +1,1 @@
-"""This program's part in the writers' roll, and the cached bindings."""
+"""The lines of this program on the writers' roll, and the cached bindings."""

@@ -1,5 +1,5 @@
-"""A cache of a store's metadata for sessions to share, such as the bindings of models to live tables and the offset of
-the server's clock.
+"""A cache of a store's metadata that sessions share, such as the bindings of models and the offset of the server's
+clock.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from hbmodel.tables.roll.writers_roll import WritersRoll
 
 UNSETTLED = 1.0
 """A binding that refuses writes, None or queries of an index is trusted for at most this many seconds. So the refusal
-lasts at most this long after its cause is gone: an index that the model does not declare was dropped, the model's new
-columns were registered, `hb.alter` allowed None, or an index was built.
+ends soon after its cause is gone: an index that the model does not declare was dropped, the model's new columns were
+registered, `hb.alter` allowed None, or an index was built.
 """
 
 MOST_MODELS = 1_000
-"""The maximum number of models whose bindings are cached. It matters only to a program that keeps declaring new models.
-"""
+"""The maximum number of models whose bindings are cached. Only a program that keeps declaring new models reaches it."""
 
 READS = 3
 """The maximum number of times that a binding is read if each read takes longer than the lease. The result of the last
@@ -45,10 +44,10 @@ class BindingCache:
 
     Leases are measured on a monotonic clock that continues while the machine sleeps.
 
-    Thread-safe without locks: the worst case is that two threads read the same metadata at the same time.
+    It is thread-safe without locks: in the worst case, two threads read the same metadata at the same time.
 
     Args:
-        lease: for how many seconds a binding is trusted.
+        lease: the number of seconds for which a binding is trusted.
         running: the clock that measures leases, in ms.
         offset: the clock for the times of writes, and its offset from the server's clock.
         roll_times: when the lines of this program on the writers' roll are renewed and put at rest.
@@ -78,9 +77,9 @@ class BindingCache:
 
     @classmethod
     def of(cls, session: object, store: Store, lease: float, *options: Hashable) -> BindingCache:
-        """The cache that all sessions with these options on a store share. It now counts `session` too. If the store
-        shares no caches, or if a signal may end this process at any time, the cache is new and serves only this
-        session.
+        """Returns the cache that all sessions with these options on a store share. `session` is counted as one of them.
+        If the store shares no caches, or if a signal may end this process at any time, returns a new cache that serves
+        only this session.
         """
         shared, lease = shared_caches(store), min(lease, trusted_for(store))
         if shared is None or is_killed_by_parent():
@@ -88,18 +87,18 @@ class BindingCache:
             cache.supersede()
             cache.opened(session)
             return cache
-        while True:  # a forked child has its own caches, since a thread of the parent may hold a lock of the parent's
+        while True:  # separate caches after a fork, since a thread of the parent may hold a lock
             cache = shared.cache((os.getpid(), lease, *options), lambda: cls(lease))
             cache.opened(session)
-            # If this is False, a later `supersede` finds the session, and does not leave the roll.
+            # If this is False, a later `supersede` finds the session, and does not take the program off the roll.
             if not cache._superseded:
                 return cache
             cache.closed(session, store)
 
     @property
     def names(self) -> NameCache:
-        """The names for a session that is opened now. They are at most one lease old, because another program may drop
-        the tables of a dictionary and create them again after a lease.
+        """The cache of names for a session that is opened now. It is at most one lease old, because another program may
+        drop the tables of a dictionary and create them again after a lease.
         """
         now = self._running()
         if now - self._named_since >= self._lease:
@@ -107,8 +106,8 @@ class BindingCache:
         return self._names
 
     def binding(self, schema: TableSchema, registry: Registry) -> Binding:
-        """The binding of a model. If the cached one is too old, it is read from the registry; raises the errors of
-        `Registry.bind`.
+        """Returns the binding of a model. If the cached binding is too old, it is read from the registry. Raises the
+        errors of `Registry.bind`.
 
         If the read of a binding took longer than the lease, the binding is already too old, and is read again. Inside a
         transaction, the registry's row is read in that transaction, and no lease is needed.
@@ -124,7 +123,7 @@ class BindingCache:
         while True:
             binding = registry.bind(schema)
             latest = self._bindings.get(schema)
-            if latest is None or latest[1] <= now:  # another thread may have read a newer one in the meantime
+            if latest is None or latest[1] <= now:  # another thread may have read a newer binding in the meantime
                 self._keep(schema, binding, now)
             began, now = now, self._running()
             if not 0 < lease < now - began or reads == READS:
@@ -132,8 +131,8 @@ class BindingCache:
             reads += 1
 
     def roll(self, longest_call: float) -> WritersRoll:
-        """This program's lines on the writers' roll. `longest_call` is the maximum duration of a call to the store, in
-        seconds.
+        """Returns this program's lines on the writers' roll. `longest_call` is the maximum duration of a call to the
+        store, in seconds.
         """
         if self._roll is None:
             self._roll = WritersRoll(
@@ -147,7 +146,7 @@ class BindingCache:
             self._roll.end(store)
 
     def opened(self, session: object) -> None:
-        """Counts a session that uses the cache."""
+        """Counts the start of a session that uses the cache."""
         self._users.add(session)
 
     def closed(self, session: object, store: Store) -> None:
@@ -159,16 +158,16 @@ class BindingCache:
             self.leave(store)
 
     def supersede(self) -> None:
-        """See `SharedCache`. If no session is open, this program is taken off the writers' roll, so that nobody waits
-        for it.
+        """See `SharedCache`. If no session is open, this program is taken off the writers' roll, so that no other
+        program waits for it.
         """
         self._superseded = True
         if not self._users:
             self.leave()
 
     def binding_to_write(self, schema: TableSchema, registry: Registry, roll: WritersRoll, store: Store) -> Binding:
-        """The binding of a model for writes, for which this program must be on the writers' roll; raises the errors of
-        `Registry.bind`.
+        """Returns the binding of a model for writes. For writes, this program must be on the writers' roll. Raises the
+        errors of `Registry.bind`.
         """
         line = roll.line(store, registry.table, registry_row(schema))
         known = self._bindings.get(schema)
@@ -179,7 +178,7 @@ class BindingCache:
         if known is not None and seen is not None and seen[0] is known[0] and seen[1] is row and known[0].writable:
             return known[0]
         same = known is not None and known[0].cells == ({} if row is None else cells_of(row))
-        if known is not None and not same and known[1] > began:  # a reader has seen a later state
+        if known is not None and not same and known[1] > began:  # a read in another thread has seen a later state
             line.look(store)
             row, began = line.state(store)
         if known is not None and same:
@@ -191,14 +190,14 @@ class BindingCache:
                 line.look(store)  # the table may have been created or altered since the registry was read
                 row, began = line.state(store)
                 binding = registry.bound(schema, row)
-        # Readers use this binding too, for a lease from the time when it was read.
+        # Reads use this binding too, for one lease from the time when it was read.
         read = max(began, known[1]) if known is not None and same else began
         self._keep(schema, binding, read)
         self._seen[schema] = (binding, row)
         return binding
 
     def _in_transaction(self, schema: TableSchema, registry: Registry, read: ReadRow) -> Binding:
-        """The binding that results from the registry's row, read in the transaction."""
+        """Returns the binding that results from the registry's row, read in the transaction."""
         try:
             row = read(registry.table, registry_row(schema))
         except TableNotFound:

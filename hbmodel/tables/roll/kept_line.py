@@ -22,8 +22,8 @@ from hbmodel.tables.registry.registry_cells import cells_of
 from hbmodel.tables.registry.roll_lines import FAMILY, LINE, line_key, new_id, revisions_of
 
 TRIES = 5
-"""The maximum number of times that a line is put until it is found on the roll. Another put is needed only if the
-previous one was lost or late, or if its line was marked as gone.
+"""The maximum number of times that a line is put until it is found on the roll. The line is put again only if the
+previous put was lost or late, or if the line was marked as gone.
 """
 
 LEAVING = 5.0
@@ -37,9 +37,9 @@ class RollTimes:
     """How a program keeps its lines, in seconds.
 
     Attributes:
-        poll: the seconds between two reads of the registry while calls are made. So a change is noticed long before the
-            lease ends.
-        idle: the seconds without calls after which a line is put at rest.
+        poll: the time between two reads of the registry while calls are made. It makes sure that a change is noticed
+            long before the lease ends.
+        idle: the time without calls after which a line is put at rest.
         renewed: the fraction of a lease, between 0 and 1, after which the lease is renewed.
     """
 
@@ -86,17 +86,17 @@ class KeptLine:
         self._registry, self._row, self._offset, self._times = registry, row, offset, times
         self._lock, self._changed, self._on_kept, self._running = lock, changed, on_kept, running
         self._found: Row | None = None  # the row of the registry as it was last read
-        self._looked = running()  # when that read began, or when no registry table was found
+        self._looked = running()  # when the read of that row began, or when no registry table was found
         self._used = running()  # when a call last used the line
         self.busy_in: int | None = None
         self._listed = True  # False if there is no registry table; no program can change a state in this case
-        self._troubled = False  # whether the store failed when it was last used; then `leave` does not try it
+        self._troubled = False  # whether the last use of the store failed; if so, `leave` does not call the store
 
     # --- for writers --------------------------------------------------------------------------------------------------
 
     def state(self, store: Store) -> tuple[Row | None, int]:
-        """The registry row that writes currently have to obey, and the time at which it was read. If there is no valid
-        lease, the call takes or renews one.
+        """Returns the registry row that writes must currently follow, and the time at which it was read. If there is no
+        valid lease, a lease is taken or renewed first.
         """
         with self._lock:
             self._used = self._running()
@@ -114,7 +114,9 @@ class KeptLine:
             self._poll(store)
 
     def began(self, store: Store) -> Revisions | None:
-        """Counts a call that begins. Returns the state on which the call relies, or None if there is no registry."""
+        """Counts a call that begins. Returns the revisions of the state on which the call relies, or None if there is
+        no registry.
+        """
         for _ in range(TRIES):
             with self._lock:
                 self._used = self._running()
@@ -134,7 +136,7 @@ class KeptLine:
 
     def ended(self, revisions: Revisions, error: BaseException | None, *, known: bool = False) -> None:
         """Counts the end of a call. Its outcome is unknown after an error of the store, or after an error that hbmodel
-        does not define, unless the caller says that it is known.
+        does not define, unless `known` says that the outcome is known.
         """
         unclear = isinstance(error, StoreError) or not isinstance(error, HbmodelError)
         unknown = error is not None and unclear and not known
@@ -154,8 +156,8 @@ class KeptLine:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """A block that only one thread at a time can enter, to put and read the line. The lock is not held inside it,
-        so other threads can write.
+        """Lets only one thread at a time enter its block, to put and read the line. The lock is not held inside the
+        block, so other threads can write.
         """
         with self._lock:
             while self.busy_in is not None:
@@ -170,7 +172,7 @@ class KeptLine:
                 self._changed.notify_all()
 
     def _take_lease(self, store: Store) -> None:
-        """Puts the line, and then reads the registry; raises the store's errors."""
+        """Puts the line, and then reads the registry. Raises the errors of the store."""
         for _ in range(TRIES):
             if not self._put(store, "on"):
                 if not self._listed:
@@ -188,8 +190,8 @@ class KeptLine:
     def _put(self, store: Store, kind: Kind) -> bool:
         """Puts the line, and returns whether it is on the roll.
 
-        If the store confirms the put of a line of the kind `on`, the registry is read in the same call as the line.
-        Without this confirmation, the line is first looked for, and the caller reads the registry.
+        If the store confirms the put of a line of the kind `on`, the line and the registry are read in one call.
+        Without this confirmation, the line is first searched for on the roll, and the caller reads the registry.
         """
         with self._lock:
             self.member = self.member.put(self._running(), kind)
@@ -221,10 +223,10 @@ class KeptLine:
         return True
 
     def _find(self, store: Store, sent: RollLine) -> bool:
-        """Whether a line is on the roll although its put was refused, or the answer was lost.
+        """Returns whether a line is on the roll although its put was refused or the response was lost.
 
-        The registry must be read after this. A change does not wait for a program whose line it has not found on
-        the roll, so this program must read a registry that already has the change.
+        The registry must be read after this. A change does not wait for a program whose line it has not found on the
+        roll, so this program must see such a change when it reads the registry.
         """
         (own,) = store.get(self._registry, [self._key], [LINE])
         line = None if own is None else RollLine.decode(own.columns[LINE].value)
@@ -239,8 +241,8 @@ class KeptLine:
             self._take_in(row, began)
 
     def _take_in(self, row: Row | None, began: int) -> None:
-        """Records the registry's row, which was requested at the time `began`. If the line was put and its lease has
-        not begun, this read begins the lease.
+        """Records the registry's row, whose read began at the time `began`. If the line was put and its lease has not
+        begun yet, the lease begins with this read.
         """
         revisions = revisions_of({} if row is None else cells_of(row))
         self.member = self.member.saw(revisions) if self.member.sent is None else self.member.read(revisions)
@@ -271,12 +273,12 @@ class KeptLine:
         return self.member.until is not None
 
     def due(self) -> float:
-        """When the line needs attention next, in ms on the clock that measures leases."""
+        """Returns when the line needs attention next, in ms on the clock that measures leases."""
         member, times, now = self.member, self._times, self._running()
         if member.behind and member.held is not None and member.held.revisions.cells:
             return now
         due = [] if member.calls else [self._used + 1000 * times.idle]
-        if member.lease >= 1000 * times.poll:  # a shorter lease is renewed by the threads that write
+        if member.lease >= 1000 * times.poll:  # shorter leases are renewed by the threads that write
             due.append(self._renewal)
             if member.calls or member.behind or self._used >= self._looked:
                 due.append(self._looked + 1000 * times.poll)
@@ -299,7 +301,7 @@ class KeptLine:
                 self._poll(self.store)
 
     def _put_down(self) -> bool:
-        """Gives up the lease if no call was made for the time `idle`; returns whether it was given up."""
+        """Gives up the lease if no call was made for the time `idle`. Returns whether it was given up."""
         with self._lock:
             if self.member.calls or self._running() < self._used + 1000 * self._times.idle:
                 return False
@@ -345,5 +347,5 @@ class KeptLine:
 
 
 def _same(one: Mapping[bytes, Cell], other: Mapping[bytes, Cell]) -> bool:
-    """Whether the cells of two reads have the same values."""
+    """Returns whether the cells of two reads have the same values."""
     return one.keys() == other.keys() and all(cell.value == other[column].value for column, cell in one.items())

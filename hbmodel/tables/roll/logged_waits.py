@@ -1,4 +1,4 @@
-"""Logs long waits for other programs, if a call was given no `progress` function that would report them."""
+"""Logs long waits for other programs, for calls without a `progress` function that would report the waits."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ QUIET = 20.0
 """A wait is logged once it has lasted for this many seconds. Waits for programs that stopped writing are shorter."""
 
 EVERY = 60.0
-"""The seconds after which a wait is logged again."""
+"""The number of seconds after which a wait is logged again."""
 
 SHORT = 5.0
 """A wait that ends within this many seconds is not logged. Several such waits may follow each other for a minute."""
 
 PAUSE = 10.0
-"""If a call waits again after a pause of more than this many seconds, another wait has begun."""
+"""If a call waits again after a pause of more than this many seconds, this counts as another wait."""
 
 
 class LoggedWaits:
-    """Logs each long wait of one call as a warning: when it has lasted for a while, and then once a minute.
+    """Logs each long wait of one call as a warning, after `QUIET` seconds and then once a minute.
 
     Args:
         now: the clock that measures waits, in seconds.
@@ -39,7 +39,7 @@ class LoggedWaits:
         """Logs the wait if it is long.
 
         Args:
-            seconds: the maximum number of seconds that are left.
+            seconds: the maximum remaining time of the wait, in seconds.
             whom: the programs for which the call waits.
             writers: descriptions of the writers, if they are known.
         """

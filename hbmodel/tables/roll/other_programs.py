@@ -1,8 +1,8 @@
 """Waits for programs that may still read or write according to an earlier state of the registry.
 
 Readers notice a new state when their leases of the earlier state end. Writers are on the writers' roll, so a change
-waits only for those writers that may still follow an earlier state. If the table may be written by programs with an
-older version, which are not on the roll, a change waits for the sum of the lease and the longest call.
+waits only for those writers that may still follow an earlier state. Programs with an older version are not on the roll.
+If such programs may write the table, a change waits for the sum of the lease and the longest call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ leases end. `writers` are all programs that may still write according to an earl
 """
 
 Waited = Callable[[float, Awaited, Sequence[str]], None]
-"""A function that waits for a part of the time that is left. It is called with the seconds that are left, the kind of
+"""A function that waits for a part of the time that is left. Its arguments are the seconds that are left, the kind of
 programs for which the change waits, and descriptions of the writers, if they are known. When it returns, the registry
 is read again.
 """
@@ -35,7 +35,7 @@ class Drain:
     """How long sessions may still read and write according to an earlier state of the registry.
 
     Attributes:
-        lease: the longest lease of any session that uses the table, in seconds.
+        lease: the longest lease of all sessions that use the table, in seconds.
         longest_call: the maximum duration of a call to HBase, in seconds (the gateway's
             `hbase.client.operation.timeout`).
         clock_bound: how far the clocks of two servers may differ, in seconds.
@@ -66,7 +66,7 @@ class OtherPrograms:
     """The programs that use the tables of a store.
 
     Attributes:
-        drain: how long programs may follow an earlier state.
+        drain: how long programs may still follow an earlier state.
         wait: waits for a part of the time that is left.
     """
 
@@ -76,13 +76,14 @@ class OtherPrograms:
     wait: Waited
 
     def have_read(self, since: int, now: int) -> bool:
-        """Whether no session can still read according to the state before `since`. If one can, waits for a part of the
-        time that is left.
+        """Returns whether no session can still read according to the state before `since`. If a session can, waits for
+        a part of the time that is left.
         """
         return self._over(since, min(self.drain.read, self.registry.trusted + 1), now, "readers")
 
     def have_written(self, row: bytes, registration: Registration, cell: bytes, since: int, now: int) -> bool:
-        """Whether no program can still write according to the state before a change. If one can, waits a moment.
+        """Returns whether no program can still write according to the state before a change. If a program can, waits a
+        moment.
 
         Args:
             registration: the registration in the row, read after the change.
@@ -113,9 +114,9 @@ class OtherPrograms:
         return self.store.capabilities.gated_writes
 
     def _listed(self, row: bytes, registration: Registration, now: int) -> bool:
-        """Whether all programs that can still write according to an earlier state are on the roll.
+        """Returns whether all programs that can still write according to an earlier state are on the roll.
 
-        If the registry does not say since when programs are on the roll, this call records that they are from now on.
+        If the registry does not record since when programs are on the roll, this call records the present time.
         """
         if registration.listed is None:
             self.registry.mark_listed(row)
@@ -123,7 +124,9 @@ class OtherPrograms:
         return registration.listed == 0 or registration.listed + self.drain.written < now
 
     def _over(self, since: int, longest: float, now: int, whom: Awaited) -> bool:
-        """Whether `longest` ms have passed since a change. If not, waits for a part of the time that is left."""
+        """Returns whether `longest` ms have passed since a change. If not, waits for a part of the time that is
+        left.
+        """
         left = since + longest - now
         if left <= 0:
             return True

@@ -1,4 +1,4 @@
-"""Says in words which other programs a call waits for."""
+"""Describes in words for which other programs a call waits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def wait_text(seconds: float, whom: Awaited, writers: Sequence[str]) -> str:
     """Returns a description of a wait, without a full stop.
 
     Args:
-        seconds: the maximum number of seconds that are left.
+        seconds: the maximum remaining time of the wait, in seconds.
         whom: the programs for which the call waits.
         writers: descriptions of the writers, if they are known.
     """

@@ -1,4 +1,4 @@
-"""The lines of this program on the writers' roll, for all tables that it writes through one store, and the thread that
+"""The lines of this program on the writers' roll, for the tables that it writes through one store, and the thread that
 renews them.
 
 A program puts itself on the roll before it writes. While it is on the roll, a thread renews its lines, reads the
@@ -37,7 +37,7 @@ END = 5.0
 
 
 def this_program() -> Writer:
-    """The host, the process number and the program name of this process."""
+    """Returns the host, the process number and the program name of this process."""
     program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else ""
     return Writer(socket.gethostname(), os.getpid(), program)
 
@@ -45,7 +45,7 @@ def this_program() -> Writer:
 class WritersRoll:
     """The lines of this program, for all tables that it writes through one store.
 
-    Thread-safe. A forked child begins without lines, because the existing lines belong to the parent.
+    It is thread-safe. A forked child begins without lines, because the existing lines belong to the parent.
 
     Args:
         lease: the lease of the lines, in ms.
@@ -82,8 +82,8 @@ class WritersRoll:
         self._ended = False
 
     def line(self, store: Store, registry: str, row: bytes) -> KeptLine:
-        """The line for a row of the registry. A function such as `on_call` may ask for the line while this thread puts
-        it. That call cannot wait for the line, so it gets another line.
+        """Returns the line for a row of the registry. A function such as `on_call` may request the line while this
+        thread puts it. It cannot wait for this thread, so it gets another line.
         """
         if self._pid != os.getpid():
             self._begin()
@@ -112,13 +112,15 @@ class WritersRoll:
             return self._lines.setdefault((registry, row, depth), kept_line)
 
     def calls(self, store: Store, registry: str, rows: Iterable[bytes]) -> Calls:
-        """A context manager that counts a call which relies on the state of these rows of the registry."""
+        """Returns a context manager that counts a call as in progress. The call relies on the state of the given rows
+        of the registry.
+        """
         return Calls(self, store, registry, rows)
 
     # --- the thread ---------------------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        """Starts the thread that keeps the lines, unless it is running, and tells it that something has changed."""
+        """Starts the thread that keeps the lines, unless it is already running, and notifies it of a change."""
         with self._changed:
             if self._keeper is None and not self._ended:
                 self._keeper = threading.Thread(target=self._keeping, args=(self._changed,), name=KEEPER, daemon=True)
@@ -143,7 +145,7 @@ class WritersRoll:
                     continue
             try:
                 line.keep()
-            except Exception as error:  # every error is caught, because if the thread ended, no line would be renewed
+            except Exception as error:  # every error is caught, because no line would be renewed if the thread ended
                 if not isinstance(error, StoreClosed):
                     log.warning("a line on the writers' roll could not be kept: %s", error)
                 line.lose()
@@ -163,7 +165,7 @@ class WritersRoll:
             self._ended = True
             self._changed.notify_all()
             lines, keeper = [*self._lines.values()], self._keeper
-        failed: list[Store] = []  # after one failure, the other lines of this store would take as long and fail as well
+        failed: list[Store] = []  # after one failure, the other lines of this store would fail as slowly
         for line in lines:
             through = line.store if store is None else store
             if any(through is each for each in failed):
@@ -178,8 +180,8 @@ class WritersRoll:
         self._begin()
 
     def _end_with_the_program(self, last: bool) -> None:
-        """Arranges that the roll ends when the program ends, and when one of its stores is closed, if that store
-        announces its close. If the argument `last` is False, this is undone.
+        """Arranges that the roll ends when the program ends, or when one of its stores is closed, if the store reports
+        that. If `last` is False, this is undone.
         """
         if last and self._at_exit is None:
             self._at_exit = weakref.finalize(self, _end_at_exit, weakref.ref(self))
@@ -196,15 +198,15 @@ class WritersRoll:
 
 
 class Calls:
-    """A context manager that counts a call as in progress. It is counted in the program's lines for the rows of the
-    registry on whose state the call relies, from `begin` until the end of the block.
+    """A context manager that counts a call as in progress. The call is counted in the program's lines for the registry
+    rows on whose state it relies, from `begin` until the end of the block.
 
     Args:
         store: the store through which missing leases are taken.
 
     Attributes:
-        nothing_sent: whether the block ends with an error although it has certainly sent no change that the store may
-            have carried out, or may still carry out.
+        nothing_sent: whether the block ends with an error but has certainly sent no change that the store may have
+            carried out or may still carry out.
     """
 
     nothing_sent = False
@@ -214,7 +216,7 @@ class Calls:
         self._begun: list[tuple[KeptLine, Revisions]] = []
 
     def begin(self) -> None:
-        """Starts to count the call in each line in which it is not counted yet."""
+        """Starts to count the call, in each line in which it is not counted yet."""
         while self._waiting:
             line = self._roll.line(self._store, self._registry, self._waiting[0])
             revisions = line.began(self._store)
@@ -229,7 +231,7 @@ class Calls:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._waiting.clear()
-        if self._pid == os.getpid():  # otherwise this object is the copy of a forked child
+        if self._pid == os.getpid():  # otherwise this object is a copy in a forked child
             for line, revisions in self._begun:
                 line.ended(revisions, error, known=self.nothing_sent)
 

@@ -1,4 +1,4 @@
-"""The command `hbmodel`; each group of its commands has its own module."""
+"""The command `hbmodel`; each group of its commands has a separate module."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from hbmodel.tools.cli.writers import writers as writers_command
 
 
 class Failed(click.ClickException):
-    """An error that kept a command from doing its work.
+    """An error because of which a command could not do its work.
 
-    Its exit status differs from 1, with which a command says that it found something, as `diff` and `grep` do.
+    Its exit status is not 1, because commands use 1 to report a finding, as `diff` and `grep` do.
     """
 
     exit_code = 2
@@ -39,7 +39,7 @@ class OneLineErrors(click.Group):
     """A group whose commands report an error, of hbmodel or of the system, as one line, and end with exit status 2."""
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
-        """Parses the arguments; some options, such as --help, already print here and end the command."""
+        """Parses the arguments. Some options, such as --help, already print their text here and end the command."""
         with _one_line_errors():
             return super().make_context(*arguments, **extra)
 
@@ -53,13 +53,13 @@ class OneLineErrors(click.Group):
 def _one_line_errors() -> Iterator[None]:
     try:
         yield
-    except RowNotFound as error:  # the table was read, and this is the answer
+    except RowNotFound as error:  # the table was read, and this is the result
         raise click.ClickException(one_line(error)) from error
     except HbmodelError as error:
         raise Failed(one_line(error)) from error
     except OSError as error:
         if error.errno == errno.EPIPE:
-            raise  # the reader has closed the pipe: click ends the program silently
+            raise  # the reader has closed the pipe, and click ends the program silently
         raise Failed(f"The system refused to read or write: {error}") from error
 
 

@@ -29,8 +29,8 @@ from hbmodel.tools.cli.arguments.store_options import registry_option, store_opt
 def adopt(table: str, named: str, url: str, sample: int, accept: tuple[str, ...], registry: str, as_json: bool) -> None:
     """Check a sample of a table against a model, and register the model if nothing contradicts it.
 
-    Each line with a ! prevents the registration, unless it is accepted by the name that follows the !. The exit status
-    is 1 if the model is not registered.
+    Each line with a ! prevents the registration, unless the name after the ! is accepted. The exit status is 1 if the
+    model is not registered.
     """
     model = load_model(named, table)
     with connect_existing(url) as store:

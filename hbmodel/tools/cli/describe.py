@@ -1,4 +1,4 @@
-"""The command `hbmodel describe`: how the bytes of a table are used, and how many bytes shorter names and other codecs
+"""The command `hbmodel describe`: shows how the bytes of a table are used, and what shorter names and other codecs
 would save.
 """
 

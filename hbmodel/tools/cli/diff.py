@@ -30,10 +30,10 @@ from hbmodel.tools.cli.arguments.store_options import registry_option, store_opt
 def diff(models: tuple[str, ...], url: str, sample: int, splits: str | None, registry: str, as_json: bool) -> None:
     """Compare models with the live tables, and change nothing.
 
-    Name single models, or a module to compare all of its models. Each line begins with what `hbmodel alter` would do:
-    + create, ~ change, - change only with --lossy, = leave, ! refuse everything. The exit status is 0 if there is no
-    difference, 1 if there are some, and 3 if one of them is refused: then programs with these models cannot use the
-    tables. It is 2 if the command failed.
+    Name single models, or a module to compare all of its models. Each line begins with what `hbmodel alter` would do: +
+    create, ~ change, - change only with --lossy, = leave, ! refuse everything. The exit status is 0 if there is no
+    difference, 1 if there are differences, and 3 if one of them is refused, so that programs with these models cannot
+    use the tables. It is 2 if the command failed.
     """
     declared, strategy = find_declared(models), find_splits(splits)
     with connect_existing(url) as store:

@@ -37,7 +37,7 @@ _directory = click.option(
 
 
 def _pairs(_ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """NAME=VALUE options as a dict."""
+    """Returns options of the form NAME=VALUE as a dictionary."""
     pairs = {}
     for text in values:
         name, equals, value = text.partition("=")
@@ -201,14 +201,14 @@ def logs(directory: Path | None, role: str, count: int, follow: bool) -> None:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """The last lines of a text file."""
+    """Returns the last lines of a text file."""
     with path.open(encoding="utf-8", errors="replace") as file:
         return [line.rstrip("\n") for line in deque(file, maxlen=count)]
 
 
 def appended(path: Path) -> Iterator[str]:
-    """Yields, without end, the text that is appended to a log from now on; if the log is replaced, continues with the
-    new one.
+    """Yields the text that is appended to a log from now on, without end. If the log is replaced, continues with the
+    new log.
     """
     file = path.open(encoding="utf-8", errors="replace")
     try:
@@ -221,7 +221,7 @@ def appended(path: Path) -> Iterator[str]:
             try:
                 replaced = path.stat()
             except FileNotFoundError:
-                continue  # between the old log and the new one
+                continue  # the old log was removed, and the new one does not exist yet
             if (replaced.st_ino, replaced.st_dev) != _identity(file.fileno()):
                 rest = file.read()
                 file.close()
@@ -233,7 +233,7 @@ def appended(path: Path) -> Iterator[str]:
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
-    """Inode and device of an open file."""
+    """Returns the inode and the device of an open file."""
     import os
 
     stat = os.fstat(descriptor)

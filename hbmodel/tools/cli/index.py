@@ -1,4 +1,4 @@
-"""The commands `hbmodel index`: building, checking, repairing and dropping indexes of tables in use."""
+"""The commands `hbmodel index`, which build, check, repair and drop indexes of tables in use."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def _model(required: bool = True) -> Callable[[Command], Command]:
 
 
 def _interval(ctx: click.Context, parameter: click.Parameter, value: str | float | None) -> float | None:
-    """A time that is not zero: work repeated without a pause would load the store all the time."""
+    """Returns a time in seconds, and refuses zero, because work that is repeated without a pause would load the store
+    all the time.
+    """
     seconds = seconds_of(ctx, parameter, value)
     if seconds == 0:
         raise click.BadParameter("must be longer than 0", param=parameter)
@@ -67,8 +69,8 @@ _every = click.option(
 
 @contextmanager
 def _shown(as_json: bool) -> Iterator[Report | None]:
-    """Shows the progress on standard error: as a bar on a terminal, otherwise as one line for each program that is
-    waited for, which is repeated every minute.
+    """Shows the progress on standard error while its block runs. On a terminal it is a bar. Otherwise it is one line
+    for each program for which the command waits, repeated every minute.
     """
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
@@ -97,7 +99,7 @@ def _print(report: Any, as_json: bool) -> None:
 
 
 def _repeatedly(every: float | None, work: Callable[[], int]) -> int:
-    """Does the work once or repeatedly; returns the exit status of the last run."""
+    """Does the work once or repeatedly, and returns the exit status of the last run."""
     while True:
         try:
             status = work()
@@ -163,7 +165,7 @@ def build(
 
 
 def _to_build(store: Store, model: type[Any], name: str | None, registry: str) -> list[str]:
-    """The indexes to build for a model: the named one, or all declared ones that are not readable yet."""
+    """Returns the indexes to build for a model: the named one, or all declared ones that are not readable yet."""
     if name is not None:
         return [name]
     declared = schema_of(model).indexes
@@ -300,7 +302,7 @@ def purge(
     rows_per_second: float | None,
     **options: Any,
 ) -> None:
-    """Delete those markers of deleted rows that are older than the grace time."""
+    """Delete the markers of deleted rows that are older than the grace time."""
     model = load_model(named, table)
 
     def once() -> int:
@@ -384,7 +386,9 @@ def status(
 
 
 def _registered(store: Store, table: str, registry: str) -> tuple[list[IndexReport], list[HbmodelError]]:
-    """The states of a table's indexes in the registry, and an error for each live index whose table is gone."""
+    """Returns the registered states of a table's indexes, and an error for each live index whose table does not
+    exist.
+    """
     catalog = Registry(store, registry)
     reports: list[IndexReport] = []
     lost: list[HbmodelError] = []

@@ -22,8 +22,8 @@ from hbmodel.tools.cli.arguments.store_options import store_option
 def infer(table: str, url: str, sample: int, as_json: bool) -> None:
     """Propose a model for a table of other programs, from a sample of its rows.
 
-    It is printed as Python source. The comment before each field says how certain the guess is, and why. Correct it,
-    and check it with `hbmodel adopt`. Nothing is registered or written.
+    The model is printed as Python source. The comment before each field says how certain the guess is, and why. Correct
+    the model, and check it with `hbmodel adopt`. Nothing is registered or written.
     """
     with connect_existing(url) as store:
         model = infer_model(store, table, sample=sample)

@@ -1,4 +1,4 @@
-"""The commands `hbmodel key`: decode pasted row keys to fields, and encode fields to row keys."""
+"""The commands `hbmodel key`, which decode pasted row keys to fields, and encode fields to row keys."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ form_option = click.option(
 
 
 def decoded(table: TableFromRegistry, text: str, form: str, qualifier: str | None = None) -> StoredKey:
-    """The decoded fields of a pasted key.
+    """Returns the decoded fields of a pasted key.
 
     Raises:
-        QueryError: the key is valid for the table both in hex and in the shell's format, so its format is ambiguous.
+        QueryError: the text is a valid key of the table both in hex and in the shell's format.
         HbmodelError: the text is not a key of the table.
     """
     as_read: list[StoredKey] = []
@@ -103,7 +103,7 @@ def encode(
 ) -> None:
     """Write the row key of an object, in hex and in the format of HBase's shell.
 
-    Under a random salt there is a key for each bucket. For a wide table the fields of the row key suffice.
+    With a random salt, there is a key for each bucket. For a wide table, the fields of the row key are enough.
     """
     with opened(table, url, registry, family, kind) as (_, registered_table):
         keys = registered_table.encode(key_fields(registered_table, fields))

@@ -1,4 +1,4 @@
-"""The commands `hbmodel migrate`: changing the key of a table in use."""
+"""The commands `hbmodel migrate`, which change the key of a table in use."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _options(command: Command) -> Command:
 
 @contextmanager
 def _shown(as_json: bool) -> Iterator[MigrationProgressReport | None]:
-    """Shows the progress on standard error: as a bar on a terminal, otherwise as one line for each program that is
-    waited for, which is repeated every minute.
+    """Shows the progress on standard error while its block runs. On a terminal it is a bar. Otherwise it is one line
+    for each program for which the command waits, repeated every minute.
     """
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
@@ -72,12 +72,12 @@ def _shown(as_json: bool) -> Iterator[MigrationProgressReport | None]:
 
 
 class _Question(NamedTuple):
-    """What is asked before a step that cannot be undone.
+    """The question before a step that cannot be undone.
 
     Attributes:
         text: the question.
-        phases: the phases of a `MigrationReport` in which the step would begin. In all others it has begun already, or
-            is refused.
+        phases: the phases of a `MigrationReport` in which the step would begin. In all other phases, the step has
+            already begun, or is refused.
     """
 
     text: str

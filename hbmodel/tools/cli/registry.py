@@ -1,4 +1,4 @@
-"""The commands `hbmodel registry`: listing the tables that the registry knows, and forgetting a table that is gone."""
+"""The commands `hbmodel registry`, which list the registered tables, and forget a table that no longer exists."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hbmodel.tools.cli.output.printing import print_table
 
 @click.group()
 def registry() -> None:
-    """Show which tables the registry knows, and remove the entry of a table that is gone."""
+    """List the registered tables, and remove the entry of a table that no longer exists."""
 
 
 @registry.command(name="list")
 @store_options
 def list_(url: str, registry: str, as_json: bool) -> None:
-    """List the tables that the registry knows, with their models, and whether each table exists.
+    """List the registered tables, with their models, and whether each table exists.
 
     A model is shown as its default family, followed by its kind if it has one, and by "(damaged)" if its entry cannot
     be read.
@@ -60,7 +60,7 @@ def list_(url: str, registry: str, as_json: bool) -> None:
 @yes_option
 @store_options
 def forget(table: str, existing: bool, dry_run: bool, yes: bool, url: str, registry: str, as_json: bool) -> None:
-    """Remove everything that the registry knows about a table that another program dropped.
+    """Remove everything that the registry records about a table that another program has dropped.
 
     Shows what would be removed, and asks for confirmation; with --dry-run it only shows it.
     """

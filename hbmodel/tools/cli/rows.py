@@ -1,6 +1,4 @@
-"""The commands `hbmodel row`, `hbmodel scan` and `hbmodel regions`: the contents of a table, decoded with the
-registry's description.
-"""
+"""The commands `hbmodel row`, `hbmodel scan` and `hbmodel regions`, which decode a table with its registry entry."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ _SKIP = "Another program, or another model, wrote this row: use --skip-unreadabl
 
 
 def _names(schema: TableSchema) -> list[str]:
-    """Names of the fields in display order: key fields first."""
+    """Returns the names of the fields in display order, key fields first."""
     return [*schema.layout.names, *(f.name for f in schema.columns)]
 
 
@@ -122,10 +120,10 @@ def get(
 
 
 def _pasted(table: TableFromRegistry, text: str, form: str) -> StoredKey:
-    """The decoded fields of a pasted key.
+    """Returns the decoded fields of a pasted key.
 
     Raises:
-        QueryError: the key can be read in two notations; or it is not a key of the table.
+        QueryError: the text can be read in two notations, or is not a key of the table.
         HbmodelError: the text cannot be read in the given notation.
     """
     try:
@@ -171,7 +169,9 @@ def _under(schema: TableSchema, key: Mapping[str, Any]) -> list[Predicate]:
 
 
 def _stored(table: TableFromRegistry, stored: StoredKey) -> list[Predicate]:
-    """The conditions that select the objects of a stored row. For a split field, they allow all times in its bucket."""
+    """Returns the conditions that select the objects of a stored row. For a split field, the conditions allow all times
+    in its bucket.
+    """
     schema, every = table.schema, table.bucket_length
     if every is None:
         return _under(schema, stored.fields)

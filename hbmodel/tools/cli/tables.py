@@ -1,4 +1,4 @@
-"""The commands `hbmodel create`, `hbmodel alter` and `hbmodel drop`: the tables of models."""
+"""The commands `hbmodel create`, `hbmodel alter` and `hbmodel drop`, for the tables of models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _models = click.argument("models", nargs=-1, required=True, metavar="MODULE[:CLA
 
 @contextmanager
 def _printing_differences() -> Iterator[None]:
-    """Keeps differences out of the log, because the command prints them."""
+    """Keeps differences out of the log while its block runs, because the command prints them."""
     logger = logging.getLogger("hbmodel")
     logger.addFilter(_is_no_difference)
     try:
@@ -52,8 +52,8 @@ def create(
 ) -> None:
     """Create the tables of models that do not exist, and register the models.
 
-    Name single models, or a module to create the tables of all its models. Existing tables are not changed: each line
-    about a difference begins as in `hbmodel diff`. The command can be repeated.
+    Name single models, or a module to create the tables of all its models. Existing tables are not changed: differences
+    are printed as by `hbmodel diff`. The command can be repeated.
     """
     declared, strategy = find_declared(models), find_splits(splits)
     with _printing_differences(), connect(url) as store:
@@ -135,7 +135,7 @@ def alter(
 
 
 def _print_plan(differences: Diff, changes: Collection[Difference], lossy: bool, as_json: bool) -> None:
-    """Prints what `alter` would do; raises `SchemaMismatch` if it would be refused."""
+    """Prints what `alter` would do. Raises `SchemaMismatch` if `alter` would be refused."""
     if not as_json:
         lines = [*map(str, differences), *(f"would drop {one.table}: {one.what}" for one in changes if one.undeclared)]
         click.echo("\n".join(lines) or "nothing to change")
@@ -155,7 +155,7 @@ def drop(models: tuple[str, ...], dry_run: bool, yes: bool, url: str, registry: 
     """Drop the tables of models with all their rows and index tables, and forget the models.
 
     Name single models, or a module for all its models. The command shows which tables would be dropped, and asks for
-    confirmation; with --dry-run it only shows them. The tables of external models remain, and so do those of
+    confirmation; with --dry-run it only shows them. The tables of external models remain, and so do the tables of
     dictionaries that are not named.
     """
     declared = find_declared(models, sequences=False)

@@ -1,4 +1,4 @@
-"""The command `hbmodel writers`: lists the programs that write a table, and forgets one that was killed."""
+"""The command `hbmodel writers`, which lists the programs that write a table, and forgets a program that was killed."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def writers(
 
     With --forget, mark the line of a program that was killed as gone. This is refused while the program may be alive,
     and while a request that it sent may still be carried out: by default for 20 minutes after its last request. Two
-    options shorten this time, and a row may be missing in an index later if what they say is wrong. --dead-for: the
+    options shorten this time, and if one of them is wrong, a row may be missing in an index later. --dead-for: the
     program ended at least this long ago. --longest-call: the gateway of the program gives up a call after this time,
-    even if the program's line names a longer one.
+    even if the program's line has a longer time.
     """
     if forgotten is None and dead_for is not None:
         raise click.UsageError("--dead-for needs --forget.")

@@ -1,1 +1,1 @@
-"""Scans through a gateway."""
+"""Carries out scans through a gateway."""

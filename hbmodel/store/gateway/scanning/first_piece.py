@@ -11,16 +11,17 @@ from hbmodel.store.ranges import key_successor
 from hbmodel.store.values import MAX_ROW_LENGTH, Row, Scan
 
 MOST_CELLS = 1_000
-"""The maximum number of cells of a piece that is read in this way. For a larger piece a connection is used and the
-request is sent ahead, so that the caller can do other work until the piece arrives.
+"""The maximum number of cells of a piece that is read in a single call. For a larger piece, the request is sent ahead
+on a leased connection, so that the caller can do other work until the piece arrives.
 """
 
 
 def first_piece(table: bytes, scans: Sequence[Scan]) -> Reading | None:
-    """What to read, if there is only one scan, and it reads only the first piece of one row; otherwise None.
+    """Returns the read to make if there is only one scan, and it reads only the first piece of one row. Otherwise
+    returns None.
 
     Args:
-        table: the table's name as the server knows it.
+        table: the table's name on the server.
     """
     if len(scans) != 1:
         return None
@@ -53,7 +54,7 @@ class FirstPiece(Iterator[Sequence[Row]]):
     """The only batch of a scan, which is read when the iterator is advanced.
 
     Args:
-        read: makes the call; if it returns no row, there is no batch.
+        read: makes the call. If it returns no row, there is no batch.
     """
 
     __slots__ = ("_read",)
@@ -69,5 +70,5 @@ class FirstPiece(Iterator[Sequence[Row]]):
         return rows
 
     def close(self) -> None:
-        """Ends the scan: from now on it reads nothing."""
+        """Ends the scan, which reads nothing from now on."""
         self._read = None

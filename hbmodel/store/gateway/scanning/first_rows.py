@@ -1,6 +1,4 @@
-"""Reads the first row of each of many ranges, with short requests that are made from one template and sent without
-waiting for each other.
-"""
+"""Reads the first row of each of many ranges, with short requests that are made from one template and sent together."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ ASKED_TOGETHER = 32
 
 
 def want_first_rows(scans: Sequence[Scan]) -> bool:
-    """Whether there are many scans of one row each, which differ only in their ranges."""
+    """Returns whether there are many scans of one row each, and whether they differ only in their ranges."""
     if len(scans) < FEWEST or scans[0].cells is not None:
         return False
     one = scans[0]
@@ -44,7 +42,7 @@ def want_first_rows(scans: Sequence[Scan]) -> bool:
 
 
 class ReadScan(Iterator[Sequence[Row]]):
-    """The batches of a scan that has been read.
+    """The batches of a scan that has already been read.
 
     Args:
         rows: the only batch; if it is empty, there is no batch.
@@ -62,7 +60,7 @@ class ReadScan(Iterator[Sequence[Row]]):
         return rows
 
     def close(self) -> None:
-        """Forgets the row."""
+        """Forgets the rows."""
         self._rows = ()
 
 
@@ -70,27 +68,28 @@ class _Share:
     """The scans that are read on one connection.
 
     Args:
-        rest: what is still to be sent: the position of each scan, how many rows to ask for, and the request.
+        rest: the requests that are still to be sent, each with the position of its scan and the number of rows to
+            request.
     """
 
     def __init__(self, lease: Lease[ThriftConnection], rest: Iterator[tuple[int, int, bytes]]) -> None:
         self.lease = lease
         self.rest = rest
         self.sent: list[tuple[int, int]] = []
-        """The scans that wait for a reply, in the order of the replies: the position of each, and how many rows it
-        asked for.
+        """The scans that wait for a reply, in the order of the replies, each with its position and the number of
+        requested rows.
         """
         self.scanners: list[int] = []
-        """Scanners to be closed."""
+        """The scanners that must be closed."""
 
 
 class FirstRowsReader:
     """Reads the first rows of ranges.
 
-    Nothing is retried here: a range that got no answer for any reason is left to an ordinary scan.
+    Nothing is retried here. If a range got no answer for any reason, an ordinary scan reads it.
 
     Args:
-        table: the table's name as the server knows it.
+        table: the table's name on the server.
         scans: scans for which `want_first_rows` is true.
     """
 
@@ -99,9 +98,9 @@ class FirstRowsReader:
     ) -> None:
         self._calls, self._service, self._table, self._scans, self._sizes = calls, service, table, scans, sizes
         self.found: list[Sequence[Row] | None] = [None] * len(scans)
-        """The rows of each scan; None without an answer."""
+        """The rows of each scan, or None if it got no answer."""
         self.trouble: StoreError | None = None
-        """Why a connection was given up, if one was."""
+        """The reason why a connection was given up, or None."""
         one = scans[0]
         self._columns = distinct_columns(one.columns)
         self._filter = (
@@ -110,7 +109,9 @@ class FirstRowsReader:
         self._templates = [self._template(rows) for rows in ((1, 2) if one.reversed else (1,))]
 
     def _template(self, rows: int) -> tuple[MessageTemplate, MessageTemplate | None]:
-        """The first request of a scan for `rows` rows, and the second request if the first only opens a scanner."""
+        """Returns the first request of a scan for `rows` rows, and the second request if the first request only opens a
+        scanner.
+        """
         one = self._scans[0]
         reading = Reading(
             self._table, START, STOP, self._columns, self._filter, one.reversed, rows, rows, None, one.before
@@ -148,8 +149,8 @@ class FirstRowsReader:
                 lease.release()
 
     def _connected(self, leases: Sequence[Lease[ThriftConnection]]) -> Sequence[Lease[ThriftConnection]]:
-        """Opens the connections in turn and stops at the first failure, since each further one might also take a full
-        timeout to fail. Returns the leases whose connections are open.
+        """Opens the connections one after the other, and stops at the first failure, because each further failure might
+        also take a full timeout. Returns the leases whose connections are open.
         """
         for count, lease in enumerate(leases):
             try:
@@ -160,7 +161,7 @@ class FirstRowsReader:
         return leases
 
     def _goes_on(self, step: Callable[[ThriftConnection, _Share], None], share: _Share) -> bool:
-        """Takes a step on a connection; returns whether the connection is still usable."""
+        """Carries out a step on a connection. Returns whether the connection is still usable."""
         try:
             step(share.lease.connection(), share)
         except InvalidRequest:
@@ -172,8 +173,8 @@ class FirstRowsReader:
         return True
 
     def _requests(self, positions: Iterable[int]) -> Iterator[tuple[int, int, bytes]]:
-        """What to send for the scans at some positions: for each the position, the number of rows, and the request. A
-        reversed scan may begin with a row outside its range; then one more row is requested.
+        """Yields the requests for the scans at some positions, each with the position and the number of rows. A
+        reversed scan may begin with a row outside its range. In this case, one more row is requested.
         """
         reverse, complete = self._scans[0].reversed, [first.complete for first, _ in self._templates]
         bounds_of = reversed_bounds if reverse else forward_bounds
@@ -208,7 +209,7 @@ class FirstRowsReader:
             connection.send_encoded(api, packet)
 
     def _ask(self, connection: ThriftConnection, share: _Share) -> None:
-        """Takes the numbers of the scanners and asks for their rows."""
+        """Reads the numbers of the scanners, and requests their rows."""
         opened, share.sent, share.scanners = share.sent, [], []
         asking = [second for _, second in self._templates if second is not None]
         packet: list[bytes] = []
@@ -227,7 +228,7 @@ class FirstRowsReader:
             connection.send_encoded(asking[0].api, packet)
 
     def _receive(self, connection: ThriftConnection, share: _Share) -> None:
-        """Takes the rows."""
+        """Reads the rows from the replies."""
         receive, received, failures, firsts, reverse = (
             connection.receive, self._calls.received, self._calls.failures, self.found, self._scans[0].reversed
         )  # fmt: skip
@@ -242,7 +243,7 @@ class FirstRowsReader:
             firsts[at] = rows[:1]
 
     def _close(self, connection: ThriftConnection, share: _Share) -> None:
-        """Closes the scanners; the next user of the connection reads the replies."""
+        """Closes the scanners. The next user of the connection reads the replies."""
         if share.scanners:
             template = with_number(self._service, self._calls.close(NUMBER))
             connection.send_encoded(

@@ -1,6 +1,4 @@
-"""Requests that differ only in a few values, which are encoded once and then completed with the values of each
-request.
-"""
+"""Encodes requests that differ only in a few values once, and then completes them with the values of each request."""
 
 from __future__ import annotations
 
@@ -18,10 +16,12 @@ from hbmodel.store.gateway.scanning.scan_calls import Request
 from hbmodel.store.gateway.wire.thrift_client import arguments_of
 
 START, STOP = uuid.uuid4().bytes, uuid.uuid4().bytes
-"""Placeholders of byte strings to be filled in. They are random, so that nothing else in a request equals them."""
+"""The placeholders for byte strings to be filled in. They are random, so that nothing else in a request equals them."""
 
 NUMBER = 0x7E81_93A5
-"""The placeholder of a 32-bit number to be filled in; the rest of such a request has only names and small numbers."""
+"""The placeholder for a 32-bit number to be filled in. Nothing else equals it, because the rest of such a request has
+only names and small numbers.
+"""
 
 _new_buffer: Callable[[], Any] = TMemoryBuffer
 _new_protocol: Callable[[Any], Any] = TBinaryProtocol
@@ -32,7 +32,7 @@ _number = struct.Struct(">i").pack
 
 @frozen
 class MessageTemplate:
-    """A request to be completed.
+    """A request with placeholders.
 
     Attributes:
         complete: makes the encoded request from the values to be filled in.
@@ -43,7 +43,7 @@ class MessageTemplate:
 
 
 def encoded(service: Any, request: Request) -> bytes:
-    """A request in the binary protocol."""
+    """Returns a request in the binary protocol."""
     api, arguments = request
     buffer = _new_buffer()
     protocol = _new_protocol(buffer)
@@ -54,7 +54,7 @@ def encoded(service: Any, request: Request) -> bytes:
 
 
 def with_bounds(service: Any, request: Request) -> MessageTemplate:
-    """A template of a request that contains `START` and, after it, `STOP`."""
+    """Returns a template of a request that contains `START` and, after it, `STOP`."""
     head, rest = encoded(service, request).split(_length(len(START)) + START)
     between, tail = rest.split(_length(len(STOP)) + STOP)
 
@@ -65,6 +65,6 @@ def with_bounds(service: Any, request: Request) -> MessageTemplate:
 
 
 def with_number(service: Any, request: Request) -> MessageTemplate:
-    """A template of a request that contains `NUMBER`."""
+    """Returns a template of a request that contains `NUMBER`."""
     head, tail = encoded(service, request).split(_number(NUMBER))
     return MessageTemplate(request[0], lambda number: head + _number(number) + tail)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from hbmodel.store.values import MAX_ROW_LENGTH
 
-# A bound just below a key ends with FF bytes, which cover everything up to the key. There are nine of them, as in
-# `ConnectionUtils.MAX_BYTE_ARRAY`.
+# A bound just below a key ends with FF bytes, so that almost no key is between the bound and the key. There are nine of
+# them, as in `ConnectionUtils.MAX_BYTE_ARRAY`.
 _NEARLY = b"\xff" * 9
 
 
 def forward_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
-    """The inclusive start row and the exclusive stop row of a forward scan, or None if no key can be in the range.
+    """Returns the inclusive start row and the exclusive stop row of a forward scan, or None if no key can be in the
+    range.
 
     An empty bound means unbounded. HBase refuses bounds that are longer than the longest row key. A range that begins
-    after a key of that length, or ends with one, has such a bound. It is replaced by the key's prefix successor,
-    because no other key lies in between.
+    after a key of that length, or ends with such a key, has such a bound. The bound is replaced by the key's prefix
+    successor, because there are no keys between the two.
     """
     start: bytes | None = keys.start
     if len(keys.start) > MAX_ROW_LENGTH:
@@ -29,11 +30,12 @@ def forward_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
 
 
 def reversed_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
-    """The inclusive start row (upper) and the exclusive stop row (lower) of a reversed scan; empty means unbounded.
+    """Returns the inclusive start row (upper) and the exclusive stop row (lower) of a reversed scan. An empty bound
+    means unbounded.
 
     A reversed scan can express neither "below this key" nor "down to and including this key", unless the key ends in 00
-    and so has a predecessor. Otherwise it begins at the range's stop and ends a little below its start, and the caller
-    drops the rows that are not in the range: at most one at the beginning, and seldom any at the end.
+    and so has a predecessor. For other keys, the scan begins at the range's stop and ends a little below its start. The
+    caller must drop rows outside the range: at most one at the beginning, and rarely any at the end.
     """
     if keys.empty:
         return None

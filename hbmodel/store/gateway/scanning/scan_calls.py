@@ -1,4 +1,4 @@
-"""The calls that a gateway must offer for reading ranges of rows."""
+"""The calls by which a gateway reads ranges of rows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Request = tuple[str, dict[str, Any]]
 
 @frozen
 class Reading:
-    """Rows to be read, in the terms of a gateway.
+    """A read of a range of rows, in the terms of a gateway.
 
     Attributes:
-        table: the table's name as the server knows it.
-        start: row to start at, inclusive; empty means unbounded.
-        stop: row to stop before.
+        table: the table's name on the server.
+        start: the row at which to start, inclusive; empty means unbounded.
+        stop: the row before which to stop; empty means unbounded.
         columns: the columns, without repetitions; empty means all.
         filter: the filter in HBase's filter language, or None.
         reversed: whether to read from the last row to the first.
-        rows: how many rows the next request asks for.
-        most: how many rows will be taken in all; None if there is no limit.
-        cells: the most cells of each piece of a row, or None if rows are read whole.
+        rows: the number of rows that the next request asks for.
+        most: the maximum number of rows in all; None if there is no limit.
+        cells: the maximum number of cells of each piece of a row, or None if whole rows are read.
         before: the time below which the newest version of each cell is read, or None.
     """
 
@@ -49,24 +49,26 @@ class ScanCalls(Protocol):
     """The exceptions that the gateway returns."""
 
     forgotten: tuple[type[Exception], ...]
-    """The exceptions that the gateway returns to a request for rows if it no longer has the scanner."""
+    """The exceptions that the gateway returns to a request for rows if the scanner no longer exists."""
 
     def whole(self, reading: Reading) -> Request | None:
-        """The call that reads all rows at once without leaving a scanner open; None if the gateway has no such call."""
+        """Returns the call that reads all rows at once, without leaving a scanner open, or None if the gateway has no
+        such call.
+        """
         ...
 
     def open(self, reading: Reading) -> Request:
-        """The call that opens a scanner; the reply is the scanner's number."""
+        """Returns the call that opens a scanner. The reply is the scanner's number."""
         ...
 
     def rows(self, scanner: int, count: int) -> Request:
-        """The call that reads the next rows of a scanner."""
+        """Returns the call that reads the next rows of a scanner."""
         ...
 
     def received(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The rows of a reply, in the form that `Store` promises."""
+        """Returns the rows of a reply, in the form that `Store` specifies."""
         ...
 
     def close(self, scanner: int) -> Request:
-        """The call that closes a scanner."""
+        """Returns the call that closes a scanner."""
         ...

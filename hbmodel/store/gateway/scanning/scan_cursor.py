@@ -1,4 +1,4 @@
-"""The progress of one scan through a gateway, and what to ask for next."""
+"""The progress of one scan through a gateway, and the rows to request next."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Cursor:
     """The progress of one scan.
 
     Args:
-        table: the table's name as the server knows it.
-        called: the table's name as the store's user knows it; by default the same.
+        table: the table's name on the server.
+        called: the table's name for the user of the store; by default the same.
     """
 
     def __init__(self, table: bytes, scan: Scan, called: str | None = None) -> None:
@@ -33,9 +33,9 @@ class Cursor:
         self.rest = scan.range
         """The rows that have not been received yet."""
         self.remaining = scan.limit
-        """How many rows may still come."""
+        """The number of rows that may still be returned; None if there is no limit."""
         self.inside: bytes | None = None
-        """The row of which more pieces may follow; it is the first row of `rest`. None if there is no such row."""
+        """The row of which more pieces may follow, which is the first row of `rest`; None if there is no such row."""
         self.begins_again = False
         """Whether the next reply begins with the first cell of the row `inside`."""
         self.surplus = 0
@@ -44,20 +44,22 @@ class Cursor:
         """The gateway's number of the open scanner."""
         self.opening = False
         self.epoch = 0
-        """Incremented when a scanner is given up: replies to requests of an earlier epoch are not wanted."""
+        """A number that increases when a scanner is given up. Replies to requests of an earlier epoch are not
+        wanted.
+        """
         self.asked: deque[int] = deque()
-        """How many rows each request in progress asks for."""
+        """For each request in progress, the number of rows that it asks for."""
         self.batches: deque[Sequence[Row]] = deque()
         """Batches that were received and not yet delivered."""
         self.is_long = False
-        """Whether a full batch was received, so that it is worthwhile to request rows ahead."""
+        """Whether a full batch was received, so that it is useful to request rows ahead."""
         self.finished = scan.range.empty or scan.limit == 0
         self.ended = False
         """Whether the server's scan has reached its end."""
         self.trouble: HbmodelError | None = None
-        """Why the scanner had to be given up; another one may be opened."""
+        """The reason why the scanner had to be given up, or None. Another scanner may be opened."""
         self.error: HbmodelError | None = None
-        """Why the scan cannot be continued."""
+        """The reason why the scan cannot be continued, or None."""
 
     @property
     def under_way(self) -> bool:
@@ -82,7 +84,9 @@ class Cursor:
         return 100 + len(scan.start) + len(scan.stop or b"") + len(self.filter or b"") + columns
 
     def reading(self) -> Reading | None:
-        """The rows that are left, to be read by a new call or scanner; None if there can be no more rows."""
+        """Returns the read of the rows that are left, by a new call or scanner, or None if there can be no more
+        rows.
+        """
         scan = self.scan
         bounds = (reversed_bounds if scan.reversed else forward_bounds)(self.rest)
         if bounds is None:
@@ -106,7 +110,7 @@ class Cursor:
         )
 
     def wanted(self) -> int:
-        """Rows to ask for next; 0 when all have been asked for."""
+        """Returns the number of rows to request next, or 0 if all have been requested."""
         if self.remaining is None:
             return self.scan.batch_size
         rows = self.remaining - sum(self.asked)
@@ -115,9 +119,9 @@ class Cursor:
         return rows + self.surplus if rows <= self.scan.batch_size else self.scan.batch_size
 
     def accept(self, rows: Sequence[Row]) -> None:
-        """Records the rows that answer the oldest request in progress."""
+        """Records the rows in the reply to the oldest request in progress."""
         requested = self.asked.popleft()
-        exhausted = len(rows) < requested  # HBase's scanner returns fewer rows only at its end
+        exhausted = len(rows) < requested  # HBase's scanner returns fewer rows than requested only at its end
         self.is_long = not exhausted
         self.surplus = 0
         if self.scan.reversed and rows:
@@ -135,7 +139,7 @@ class Cursor:
         self.finished = self.finished or self.ended
 
     def _behind(self, last: Row) -> None:
-        """Sets where the unread rows begin: after the row of `last`, or at that row if `last` is a full piece, because
+        """Sets where the unread rows begin: after the row of `last`, or at this row if `last` is a full piece, because
         the row may have more pieces.
         """
         whole = self.scan.cells is None or len(last.columns) < self.scan.cells
@@ -146,17 +150,17 @@ class Cursor:
             self.rest = self.rest.after(last.row) if whole else KeyRange(last.row, self.rest.stop)
 
     def _inside(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """The rows within the range: a reversed scan may begin and end a little outside (see `reversed_bounds`).
+        """Returns the rows within the range, because a reversed scan may begin and end a little outside of it (see
+        `reversed_bounds`).
 
-        At most as many rows are returned as are wanted, although one row more is requested if the first one may be
-        outside the range.
+        No more rows are returned than are wanted. One more row is requested if the first row may be outside the range.
         """
         if rows[0].row not in self.rest or rows[-1].row not in self.rest:
             rows = [row for row in rows if row.row in self.rest]
         return rows if self.remaining is None else rows[: self.remaining]
 
     def give_up_scanner(self) -> None:
-        """Forgets the scanner and the requests in progress; received rows stay."""
+        """Forgets the scanner and the requests in progress. Rows that were received are kept."""
         self.epoch += 1
         self.scanner = None
         self.opening = False

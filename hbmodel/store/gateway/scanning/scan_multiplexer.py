@@ -1,5 +1,5 @@
-"""Scans that share a connection to a gateway, on which requests are sent ahead; after the connection has broken, each
-scan is resumed once.
+"""Scans that share a connection to a gateway, on which requests are sent ahead, and that are resumed after the
+connection breaks.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from hbmodel.store.values import Row
 logger = logging.getLogger("hbmodel")
 
 REQUESTS_AHEAD = 3
-"""How many batches of a scan are requested or held while its caller works on the previous one. With three, the gateway
-and HBase's client inside it always have something to do (one or two were measured to be slower).
+"""The number of batches of a scan that are requested, or kept, while its caller works on the previous batch. With
+three, the gateway and the HBase client in it are always busy. (Measurements with one and two were slower.)
 """
 
 
 class Step(Enum):
-    """What a request is for."""
+    """The purpose of a request."""
 
     OPEN = "a scanner"
     ROWS = "rows"
@@ -51,19 +51,19 @@ _UNWANTED = -1  # the epoch of requests whose reply is not wanted
 
 
 class ScanMultiplexer:
-    """One connection and the scans that share it.
+    """One connection, and the scans that share it.
 
-    Replies come in the order of the requests. A scan that waits for its own reply also takes in the replies of other
-    scans that come before it. For each scan, the number of batches that are requested or wait to be consumed is
-    bounded, even if its reader is slow. The scanners exist on this connection only: when it breaks, each scan opens a
-    new scanner after the last row that it received.
+    Replies come in the order of the requests. A scan that waits for its own reply also reads the replies to other scans
+    that come before it. For each scan, the number of batches that are requested or wait to be consumed is bounded, even
+    if its reader is slow. The scanners belong to this connection. When it breaks, each scan opens a new scanner after
+    the last row that it has received.
 
     Args:
-        lease: the lease of the connection; released when the last scan ends.
+        lease: the lease of the connection, which is released when the last scan ends.
         backoff: how often and for how long a broken scan is resumed while it receives no row.
-        timeout: seconds to wait for a reply; doubled when a scan is resumed after a timeout, since a filter that lets
-            few rows pass keeps a region server silent for a long time.
-        first_bytes: how many bytes of first requests, roughly, may be sent before a reply is read.
+        timeout: seconds to wait for a reply. The time is doubled when a scan is resumed after a timeout, because a
+            region server may not answer for a long time if a filter lets few rows pass.
+        first_bytes: roughly the number of bytes of first requests that may be sent before a reply is read.
     """
 
     def __init__(
@@ -92,28 +92,28 @@ class ScanMultiplexer:
         self._pid = os.getpid()
 
     def start(self) -> None:
-        """Sends the first request of each scan, without waiting. Failures are raised when rows are asked for."""
+        """Sends the first request of each scan, without waiting. Failures are raised when rows are requested."""
         room = self._first_bytes
         with self._lock, _Later(self), self._joined():
             for cursor in self.cursors:
-                if (room := room - cursor.size) < 0:  # the others begin when their rows are asked for
+                if (room := room - cursor.size) < 0:  # the other scans begin when their rows are requested
                     return
                 self._begin(cursor)
 
     def _joined(self) -> AbstractContextManager[None]:
-        """A block for the requests of several scans; see `ThriftConnection.joined`."""
+        """Returns a context manager for the requests of several scans; see `ThriftConnection.joined`."""
         return nullcontext() if len(self.cursors) == 1 else self._lease.connection().joined()
 
     def ask(self) -> None:
-        """Waits for scanners that are being opened and sends their first request for rows. Failures are raised
-        later, as in `start`.
+        """Waits for scanners that are being opened, and sends their first requests for rows. Failures are raised later,
+        as in `start`.
         """
         with self._lock, _Later(self):
             while self._under_way and self._under_way[0][2] is Step.OPEN:
                 self._take_in()
 
     def next_batch(self, cursor: Cursor) -> Sequence[Row] | None:
-        """The next rows of a scan, None at its end; raises what `Store.scan` may raise."""
+        """Returns the next rows of a scan, or None at its end. Raises the errors of `Store.scan`."""
         with self._lock:
             self._notice_fork()
             try:
@@ -125,7 +125,7 @@ class ScanMultiplexer:
                     self._lost(error)
                 raise
             except BaseException as error:
-                # This may have been interrupted after rows were received and before they were recorded.
+                # The interruption may have happened after rows were received and before they were recorded.
                 cursor.error = StoreError("A scan was interrupted: start it again.", table=cursor.called)
                 cursor.finished = True
                 self._lost(error)
@@ -141,12 +141,12 @@ class ScanMultiplexer:
                 try:
                     with _Later(self):
                         self._close(cursor)
-                except BaseException as error:  # perhaps after a request was sent and before it was recorded
+                except BaseException as error:  # perhaps after a request was sent but before it was recorded
                     self._lost(error)
                     raise
 
     def forget(self, cursor: Cursor) -> None:
-        """For finalisers. Gives up the connection when none of its scans has an owner any more."""
+        """Gives up the connection if none of its scans has an owner any more. This is for finalisers."""
         cursor.finished = True
         if self._all_finished():
             self._lease.abandon()
@@ -176,14 +176,14 @@ class ScanMultiplexer:
             del trouble
         batch = cursor.batches.popleft()
         if cursor.scanner is not None:
-            with _Later(self):  # ask for more before the caller works on this batch
+            with _Later(self):  # request more rows before the caller works on this batch
                 self._ask_for_rows(cursor)
         return batch
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def put_off(self, error: StoreError) -> None:
-        """Records a failure that need not be raised now. The next scan that is asked for rows deals with it."""
+        """Records a failure that need not be raised now. The next scan whose rows are requested handles it."""
         self._lost(error)
         if isinstance(error, StoreUnavailable | UnknownOutcome):
             self._put_off = error
@@ -197,10 +197,10 @@ class ScanMultiplexer:
         self._under_way.append((cursor, _UNWANTED if step is Step.CLOSE else cursor.epoch, step))
 
     def _begin(self, cursor: Cursor) -> None:
-        """Asks for the rest of the rows: in one call if that may be enough, otherwise through a scanner.
+        """Requests the rest of the rows, in one call if that may be enough, otherwise through a scanner.
 
         After a timeout, a scanner is used, because its opening shows the cause: if the gateway opens it, the filter is
-        slow; otherwise the gateway is gone.
+        slow; otherwise the gateway does not respond.
         """
         reading = cursor.reading()
         if reading is None:
@@ -226,8 +226,8 @@ class ScanMultiplexer:
             cursor.asked.append(rows)
 
     def _all_finished(self) -> bool:
-        """Whether all scans have finished. Scans that were found finished are not checked again, because a finished
-        scan is never resumed.
+        """Returns whether all scans have finished. Scans that have already been found finished are not checked again,
+        because a finished scan is never resumed.
         """
         cursors, ended = self.cursors, self._ended
         while ended < len(cursors) and cursors[ended].finished:
@@ -241,8 +241,8 @@ class ScanMultiplexer:
         self._retire()
 
     def _give_up_later(self, cursor: Cursor) -> None:
-        """Closes a scanner. If its scan ended by itself, the request that closes it is sent after the next request on
-        the connection, otherwise at once.
+        """Closes a scanner. If its scan has reached its end, the request that closes it is sent after the next request
+        on the connection. Otherwise, it is sent at once.
         """
         if cursor.scanner is None or not cursor.ended:
             self._give_up(cursor)
@@ -260,14 +260,14 @@ class ScanMultiplexer:
     def _retire(self) -> None:
         """Releases the connection when all scans have ended.
 
-        Rows that are no longer wanted are skipped without decoding. If a scan ended by itself, the request that closes
-        its scanner is sent right after the next request on the connection, even if another user of the connection sends
-        that request. Any other scanner still holds resources on the server and is closed at once. The next user of the
-        connection reads the replies.
+        Rows that are no longer wanted are skipped without decoding. If a scan has reached its end, the request that
+        closes its scanner is sent right after the next request on the connection, even if another user of the
+        connection sends that request. Any other scanner still uses resources on the server, and is closed at once. The
+        next user of the connection reads the replies.
         """
         if not self._all_finished():
             return
-        for cursor in self.cursors:  # also those whose owner was garbage-collected
+        for cursor in self.cursors:  # includes cursors whose owner was garbage-collected
             self._give_up_later(cursor)
         while any(step is not Step.CLOSE for _, _, step in self._under_way):
             self._take_in()
@@ -287,7 +287,7 @@ class ScanMultiplexer:
         self._take_in()
 
     def _take_in(self) -> None:
-        """Reads one reply, whichever scan it is for."""
+        """Reads one reply, which may be for any scan."""
         cursor, epoch, step = self._under_way.popleft()
         connection = self._lease.connection()
         if epoch != cursor.epoch and step is not Step.OPEN:
@@ -319,7 +319,7 @@ class ScanMultiplexer:
         name, table = cursor.table.decode(), cursor.called
         forgotten = cursor.scanner is not None and isinstance(failure, self._calls.forgotten)
         if forgotten or is_passing(failure, name):
-            # The gateway has forgotten the scanner ("scanner ID is invalid") or closed it during a request ("internal
+            # The gateway has dropped the scanner ("scanner ID is invalid") or closed it during a request ("internal
             # error"), or a region is moving. Requests that were sent ahead may now return rows after a gap, or none.
             # When the scanner is given up, the replies to them are skipped.
             gateway = self._lease.connection().gateway
@@ -338,7 +338,9 @@ class ScanMultiplexer:
     # --- trouble ------------------------------------------------------------------------------------------------------
 
     def _notice_fork(self) -> None:
-        """In a forked child the connection and the scanners are the parent's; the child opens its own."""
+        """Gives up the connection and the scanners in a forked child, because they belong to the parent. The child
+        opens new ones.
+        """
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._lost(None)
@@ -350,9 +352,9 @@ class ScanMultiplexer:
             and error.timed_out
             and (error.answered or self._patience == self._timeout)
         ):
-            # A scan whose filter passes few rows may take long to answer, and after a timeout it has to begin again. So
-            # the timeout is doubled. A gateway that has never answered is probably down; for such a gateway the timeout
-            # is doubled only once.
+            # If a filter passes few rows, a reply may take long, and after a timeout the scan has to begin again. So
+            # the timeout is doubled. A gateway that has never answered is probably down. For such a gateway, the
+            # timeout is doubled only once.
             self._patience *= 2
         self._lease.drop()
         self._under_way.clear()
@@ -369,7 +371,7 @@ class ScanMultiplexer:
             cursor.finished = True
             refused = isinstance(trouble, CertificateRefused)
             kind = CertificateRefused if refused else StoreUnavailable
-            # A scan that has received no row was not cut off. It fails as any other call does.
+            # A scan that has received no row was not interrupted. It fails like any other call.
             first = trouble.message if refused else UNREACHED
             message = "A scan was cut off: start it again." if cursor.begun else first
             cursor.error = kind(message, table=table, **whereabouts(trouble), reason=reason)
@@ -382,8 +384,8 @@ class ScanMultiplexer:
 
 
 class _Later:
-    """A block for requests whose failure need not be raised now, because scans are resumed when their rows are asked
-    for.
+    """A context manager for requests whose failure need not be raised now, because scans are resumed when their rows
+    are requested.
     """
 
     __slots__ = ("_multiplexer",)
@@ -398,13 +400,13 @@ class _Later:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if not isinstance(error, StoreError) or isinstance(error, InvalidRequest):
-            return False  # in other cases the connection is gone, the store is closed, or an HTTP server refuses
+            return False  # in other cases the connection is lost, the store is closed, or an HTTP server refuses
         self._multiplexer.put_off(error)
         return True
 
 
 class ScanIterator(Iterator[Sequence[Row]]):
-    """The batches of one scan, in order. Without a multiplexer, there are no batches.
+    """The batches of one scan, in order. If there is no multiplexer, there are no batches.
 
     It may be closed early, from any thread. An iterator that is garbage-collected before its end is closed too, but
     later.
@@ -421,7 +423,7 @@ class ScanIterator(Iterator[Sequence[Row]]):
         return batch
 
     def close(self) -> None:
-        """Ends the scan; the last scan on a connection releases it. Closing twice is allowed."""
+        """Ends the scan. The last scan on a connection releases the connection. Closing twice is allowed."""
         if self._multiplexer is not None:
             self._multiplexer.end(self._cursor)
 

@@ -46,8 +46,8 @@ class ScanStarter:
         as scans that share connections.
 
         Args:
-            name: the table's name as the server knows it.
-            called: the table's name as the store's user knows it.
+            name: the table's name on the server.
+            called: the table's name for the user of the store.
         """
         reading = first_piece(name, scans)
         if reading is not None and (request := self.calls.whole(reading)) is not None:

@@ -1,4 +1,4 @@
-"""The gateways that a store may use, with their addresses, and the choice of the next one to connect to."""
+"""The gateways that a store may use, with their addresses, and the choice of the gateway for the next connection."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hbmodel.errors import CertificateRefused, InvalidRequest, StoreUnavailable
 from hbmodel.store.gateway.wire.jitter import jitter
 
 FIRST_REST = 2.0
-"""Seconds for which a gateway is avoided after it failed; doubled each time it fails again without an answer in
-between.
+"""The number of seconds for which a gateway is avoided after it failed. The time is doubled each time the gateway fails
+again without an answer in between.
 """
 
 LONGEST_REST = 30.0
-"""The maximum of the time for which a gateway is avoided, in seconds."""
+"""The maximum time for which a gateway is avoided, in seconds."""
 
 _ADDRESS = re.compile(r"(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^:\[\]]+))(?::(?P<port>\d{1,5}))?")
 _NOT_IN_A_HOST = re.compile(r"[\s\x00-\x1f\x7f/?#@,\\&=;+'\"]")
@@ -30,8 +30,8 @@ C = TypeVar("C")
 class Gateway:
     """One gateway's address, and its latest failures and answers.
 
-    There are no locks: the recorded failures and answers are only hints, so races do no harm, and a forked child must
-    not inherit a held lock.
+    There are no locks: the recorded failures and answers are only hints, so races are harmless. And a forked child must
+    not inherit a lock that is held.
 
     Args:
         now: a monotonic clock, in seconds; the gateway's connections use the same clock.
@@ -42,9 +42,9 @@ class Gateway:
         self.port = port
         self._now = now
         self.failed_at = float("-inf")
-        """When a connection to the gateway last failed, on the clock `now`."""
+        """The time at which a connection to the gateway last failed, on the clock `now`."""
         self.rests_until = float("-inf")
-        """Until this time, other gateways are preferred."""
+        """The time until which other gateways are preferred."""
         self.alone = True
         """Whether the store has no other gateway."""
         self.answered = False
@@ -63,10 +63,10 @@ class Gateway:
             answered: whether the gateway had answered on that connection.
         """
         self.failed_at = self._now()
-        if not self.resting:  # connections that break together with the first one add no information
+        if not self.resting:  # connections that break together with the first one are not counted
             self._failures = 1 if answered else self._failures + 1
             rest = min(LONGEST_REST, FIRST_REST * 2 ** min(self._failures - 1, 10))
-            # Shortened at random, so that clients do not come back all at once.
+            # The time is shortened at random, so that clients do not all reconnect at once.
             self.rests_until = self.failed_at + rest * jitter.uniform(0.5, 1.0)
 
     def connected(self) -> None:
@@ -80,8 +80,8 @@ class Gateway:
 class Gateways:
     """All gateways of a store, which are equivalent.
 
-    Connections go to them in turn, starting with a random one, so that the clients of a cluster spread over its
-    gateways.
+    Connections are opened to them in turn, starting with a random one, so that the clients of a cluster are spread over
+    its gateways.
     """
 
     def __init__(self, gateways: Sequence[Gateway]) -> None:
@@ -97,15 +97,15 @@ class Gateways:
         return any(gateway.answered for gateway in self._gateways)
 
     def connect(self, connect: Callable[[Gateway], C]) -> C:
-        """A connection to the next gateway that accepts one. Those that failed recently are tried last, ordered by the
-        time until which they are avoided.
+        """Returns a connection to the next gateway that accepts one. Gateways that failed recently are tried last,
+        ordered by the time until which they are avoided.
 
         Args:
             connect: opens a connection, or raises StoreUnavailable with a `reason`.
 
         Raises:
-            StoreUnavailable: none of them accepted one; `tried` gives the reason of each.
-            CertificateRefused: none of them accepted one, each because of a certificate.
+            StoreUnavailable: no gateway accepted a connection; `tried` has the reason of each gateway.
+            CertificateRefused: no gateway accepted a connection, each because of a certificate.
         """
         refusals: list[tuple[Gateway, StoreUnavailable]] = []
         for gateway in self._in_order():
@@ -142,14 +142,14 @@ class Gateways:
 
 
 def gateways(hosts: str | Iterable[str], port: int) -> Gateways:
-    """The gateways at some addresses. An address is `"a"`, `"a:9090"`, `"::1"` or `"[::1]:9090"`; a text may contain
-    several, separated by commas.
+    """Returns the gateways at some addresses. An address is `"a"`, `"a:9090"`, `"::1"` or `"[::1]:9090"`; a text may
+    contain several, separated by commas.
 
     Args:
-        port: the port of addresses that name none.
+        port: the port for addresses without a port.
 
     Raises:
-        InvalidRequest: one of the texts is not an address, or there is none.
+        InvalidRequest: one of the texts is not an address, or there are no addresses.
     """
     texts = [text for entry in ([hosts] if isinstance(hosts, str) else hosts) for text in entry.split(",")]
     named = {(gateway.host, gateway.port): gateway for text in texts for gateway in [_gateway(text.strip(), port)]}

@@ -1,5 +1,5 @@
-"""One connection to a Thrift gateway, on which several requests can be in progress, because sending requests and
-reading replies are separate calls.
+"""A connection to a Thrift gateway, with separate calls to send requests and to read replies, so that several can be in
+progress.
 """
 
 from __future__ import annotations
@@ -58,15 +58,16 @@ class Wire:
     """The options of connections to gateways.
 
     Attributes:
-        timeout: seconds that a request may wait without any data from the gateway.
-        connect_timeout: seconds that opening a connection may take.
-        transport: `"buffered"` for a gateway started with `-threadpool` (the default there), `"http"` for one that is
-            an HTTP server, otherwise `"framed"`.
+        timeout: the maximum number of seconds that a request waits without receiving data from the gateway.
+        connect_timeout: the maximum number of seconds for opening a connection.
+        transport: `"buffered"` for a gateway started with `-threadpool` (the default there), `"http"` for a gateway
+            that is an HTTP server, otherwise `"framed"`.
         protocol: `"binary"`, or `"compact"` for a gateway started with `-compact`.
         tls: the TLS options, or None for connections that are not encrypted.
         http: the options of HTTP, if that is the transport.
-        max_age: seconds for which a connection is used, at random up to a fifth less. So connections that were opened
-            at the same time, when only one gateway was up, are not all replaced at the same time.
+        max_age: the number of seconds for which a connection is used; it is shortened by up to a fifth at random. So
+            connections that were opened at the same time, when only one gateway was up, are not all replaced at the
+            same time.
     """
 
     timeout: float = 30.0
@@ -112,7 +113,7 @@ class ThriftConnection:
     destructor shuts the socket down; in a forked child this would break the parent's connection.
 
     Args:
-        gateway: the gateway to connect to; it is notified when the connection breaks.
+        gateway: the gateway to which the connection is opened; it is notified when the connection breaks.
         wire: the options of the connection.
         service: the Thrift service, as thriftpy2 generated it.
         failures: exceptions that the gateway returns. `receive` raises them, and the connection can still be used.
@@ -125,14 +126,14 @@ class ThriftConnection:
         self.gateway = gateway
         self.pid = os.getpid()
         self._failures = failures
-        self._outstanding: deque[tuple[str, bool]] = deque()  # the call, and whether its reply is wanted
+        self._outstanding: deque[tuple[str, bool]] = deque()  # each call, and whether its reply is wanted
         self._later: list[tuple[str, dict[str, Any]]] = []
         self._watched: socket.socket | None = None
         self._poll = select.poll()
         self._in_step = True
         try:
             opened = _opened(gateway, wire)
-        except HbmodelError:  # from the TLS handshake; note that StoreUnavailable is also an OSError
+        except HbmodelError:  # raised by the TLS handshake; note that StoreUnavailable is also an OSError
             raise
         except (OSError, UnicodeError, OverflowError) as error:
             raise StoreUnavailable(
@@ -151,7 +152,7 @@ class ThriftConnection:
         self.expires_at = self.opened_at + wire.max_age * jitter.uniform(0.8, 1.0)
 
     def call(self, api: str, **arguments: Any) -> Any:
-        """Sends one request and waits for its reply; raises what `send` and `receive` raise."""
+        """Sends one request, and waits for its reply. Raises the errors of `send` and `receive`."""
         self.send(api, **arguments)
         return self.receive()
 
@@ -174,7 +175,7 @@ class ThriftConnection:
         except (OSError, EOFError) as error:
             raise self._unsent(error) from error
         except Exception:
-            # thriftpy2's message quotes the argument, and row values do not belong in errors.
+            # The message of thriftpy2 contains the argument, and row values must not occur in errors.
             raise InvalidRequest(
                 "The request contains a value that does not fit its Thrift type.", request=api
             ) from None
@@ -184,7 +185,8 @@ class ThriftConnection:
             self._send_later()
 
     def send_encoded(self, api: str, messages: Sequence[bytes], *, wanted: bool = True) -> None:
-        """Sends requests that are already encoded, in the binary protocol, in one packet; not over HTTP.
+        """Sends requests that are already encoded in the binary protocol, in one packet. This is not possible over
+        HTTP.
 
         Args:
             api: the name of the call that all of them make.
@@ -213,8 +215,8 @@ class ThriftConnection:
 
     @contextmanager
     def joined(self) -> Iterator[None]:
-        """A block whose requests may be held back, to send several of them in one packet. They are sent at the latest
-        when the block ends, or when a reply is read inside it.
+        """Holds back the requests in its block, to send several of them in one packet. They are sent at the latest when
+        the block ends, or when a reply is read inside it.
 
         Raises:
             StoreUnavailable: the connection is broken.
@@ -234,7 +236,7 @@ class ThriftConnection:
             raise self._unsent(error) from error
 
     def _unsent(self, error: Exception) -> HbmodelError:
-        """The error for a request that could not be sent."""
+        """Returns the error for a request that could not be sent."""
         self._in_step = False
         self._broke()
         if (refusal := refused_certificate(_last_word(self._socket.sock, error), str(self.gateway))) is not None:
@@ -244,8 +246,8 @@ class ThriftConnection:
         )
 
     def later(self, api: str, **arguments: Any) -> None:
-        """Sends a request whose reply is not wanted, but only right after the next request, or before the connection is
-        closed.
+        """Sends a request whose reply is not wanted, but not until right after the next request, or before the
+        connection is closed.
 
         Scanners that were read to the end are closed in this way. If such a request were sent at once, the next request
         would have to wait until the gateway has answered it.
@@ -263,7 +265,7 @@ class ThriftConnection:
                 self._outstanding.append((api, False))
 
     def receive(self) -> Any:
-        """The reply to the oldest outstanding request whose reply is wanted.
+        """Returns the reply to the oldest outstanding request whose reply is wanted.
 
         Raises:
             UnknownOutcome: the connection was lost or timed out; the gateway may or may not have carried out the
@@ -278,12 +280,12 @@ class ThriftConnection:
         return self._read(self._client.receive)
 
     def skip(self) -> None:
-        """Skips the reply that `receive` would return, with any content; raises UnknownOutcome as `receive` does."""
+        """Skips the reply that `receive` would return, with any content. Raises UnknownOutcome as `receive` does."""
         self._pass_unwanted()
         self._read(self._read_past)
 
     def settle(self) -> None:
-        """Skips all outstanding replies; raises UnknownOutcome as `receive` does."""
+        """Skips all outstanding replies. Raises UnknownOutcome as `receive` does."""
         while self._outstanding:
             self._read(self._read_past)
 
@@ -307,7 +309,7 @@ class ThriftConnection:
             raise UnknownOutcome(
                 _LATE if self._answered else _NEVER, **self._address, timed_out=True, answered=self._answered
             ) from error
-        except HbmodelError:  # an HTTP server refused or failed
+        except HbmodelError:  # an HTTP server refused the request or failed
             self._broke()
             raise
         except (OSError, EOFError, TTransportException) as error:
@@ -354,8 +356,8 @@ class ThriftConnection:
             self._socket.sock.settimeout(timeout)
 
     def ready(self) -> bool:
-        """Whether the connection can take a new request: in step, nothing outstanding, and not closed by the other
-        side.
+        """Returns whether the connection can send a new request: no reply is outstanding, nothing unexpected was
+        received, and the other side has not closed it.
 
         A connection is also not ready if, since its last reply, another connection to the same gateway has broken.
         Otherwise, each connection to a gateway that has disappeared silently would cost a timeout.
@@ -370,8 +372,8 @@ class ThriftConnection:
             return False
 
     def _is_quiet(self) -> bool:
-        """Whether there is nothing to read. While no request is outstanding, the other side can send nothing but the
-        end of the connection.
+        """Returns whether there is nothing to read. While no request is outstanding, the only possible event is that
+        the other side closes the connection.
         """
         opened = self._socket.sock
         if isinstance(opened, ssl.SSLSocket):
@@ -382,7 +384,7 @@ class ThriftConnection:
         return not self._poll.poll(0)
 
     def close(self) -> None:
-        """Closes the connection. In a forked child only the child's copy is closed; the parent's connection stays
+        """Closes the connection. In a forked child, only the child's copy is closed, and the parent's connection stays
         open.
         """
         if self._later and self._in_step and self.pid == os.getpid() and self._socket.sock is not None:
@@ -400,7 +402,7 @@ class ThriftConnection:
 
 
 def _opened(gateway: Gateway, wire: Wire) -> socket.socket:
-    """A connection to any of the addresses that a host name resolves to."""
+    """Returns a connection to any of the addresses that a host name resolves to."""
     opened = socket.create_connection((gateway.host, gateway.port), wire.connect_timeout)
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -411,8 +413,8 @@ def _opened(gateway: Gateway, wire: Wire) -> socket.socket:
 
 
 def _last_word(opened: socket.socket | None, error: Exception) -> Exception:
-    """The reason why the other side closed a connection on which sending failed: over TLS, the alert that it may have
-    sent before, otherwise the given error.
+    """Returns the reason why the other side closed a connection on which sending failed: Over TLS, this is the alert
+    that the other side may have sent before. Otherwise, it is the given error.
     """
     if isinstance(opened, ssl.SSLSocket):
         try:
@@ -424,8 +426,8 @@ def _last_word(opened: socket.socket | None, error: Exception) -> Exception:
 
 
 def _is_quiet_inside(opened: ssl.SSLSocket) -> bool:
-    """Whether TLS has no data to read. TLS's own messages, such as session tickets, are consumed by the check and do
-    not count as data.
+    """Returns whether TLS has no data to read. Messages of TLS itself, such as session tickets, are read by this check
+    and do not count as data.
     """
     timeout = opened.gettimeout()
     opened.settimeout(0)

@@ -15,8 +15,8 @@ from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, Unknown
 from hbmodel.store.gateway.wire.addresses import Gateway
 
 MAX_IDLE = 20.0
-"""Seconds after which an unused connection is not used again. Jetty, which HBase uses as its HTTP server, closes
-connections after 30.
+"""The number of seconds after which an unused connection is not used again. Jetty, which HBase uses as its HTTP server,
+closes connections after 30 seconds.
 """
 
 CONTENT_TYPE = "application/x-thrift"
@@ -48,7 +48,7 @@ class Http:
             raise InvalidRequest("A user name of basic authentication must not contain a colon.", option="user")
 
     def head(self, gateway: Gateway) -> bytes:
-        """The head of each request, up to the value of Content-Length."""
+        """Returns the head of each request, up to the value of Content-Length."""
         host = str(gateway) if str(gateway).isascii() else f"{gateway.host.encode('idna').decode()}:{gateway.port}"
         lines = [f"POST {self.path} HTTP/1.1", f"Host: {host}", "User-Agent: hbmodel", f"Accept: {CONTENT_TYPE}"]
         if self.user is not None:
@@ -57,9 +57,7 @@ class Http:
 
 
 class HttpSocket:
-    """A socket for a Thrift transport that uses HTTP. Several requests may be in progress at once (HTTP/1.1
-    pipelining).
-    """
+    """A socket for a Thrift transport over HTTP. Several requests may be in progress at once (HTTP/1.1 pipelining)."""
 
     def __init__(self, opened: socket.socket, gateway: Gateway, http: Http) -> None:
         self.sock: socket.socket | None = opened
@@ -71,7 +69,7 @@ class HttpSocket:
         self._position = 0
 
     def write(self, data: bytes) -> None:
-        """Adds to the message that `flush` sends."""
+        """Adds data to the message that `flush` sends."""
         self._message.append(data)
 
     def flush(self) -> None:
@@ -82,7 +80,7 @@ class HttpSocket:
         self.sock.sendall(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
 
     def read(self, size: int) -> bytes:
-        """Some bytes of the current reply, or of the next reply if the current one was read to its end.
+        """Returns some bytes of the current reply, or of the next reply if the current reply was read to its end.
 
         Raises:
             StoreUnavailable: the server did not process the request.
@@ -96,7 +94,7 @@ class HttpSocket:
         return data
 
     def _next_body(self) -> bytes:
-        # An answer that was not read to its end is closed explicitly, because the garbage collector might otherwise
+        # A response that was not read to its end is closed explicitly, because the garbage collector might otherwise
         # close it after the connection.
         with closing(HTTPResponse(cast(Any, self._answers), method="POST")) as response:
             return self._body_of(response)
@@ -135,12 +133,14 @@ class HttpSocket:
 
 
 class _Answers(io.BufferedReader):
-    """The answers on one connection, one after another; HTTPResponse uses it as the socket and as the socket's file."""
+    """The responses on one connection, one after another. HTTPResponse uses this object as the socket and as the
+    socket's file.
+    """
 
     def makefile(self, mode: str) -> _Answers:
         return self
 
     def close(self) -> None:
-        """Does nothing. A response closes its file after it has been read, but this file still has the responses that
-        follow.
+        """Does nothing. A response closes its file after it has been read, but this file still contains the responses
+        that follow.
         """

@@ -1,5 +1,5 @@
-"""Random numbers for waits and for the choice of a gateway, from a separate generator, so that the program's use of
-`random` is not affected.
+"""Random numbers for waits and for the choice of a gateway, from a generator that does not affect the program's use of
+`random`.
 """
 
 from __future__ import annotations

@@ -5,16 +5,16 @@ from __future__ import annotations
 import socket
 
 PACKET = 8 * 1024
-"""The maximum number of bytes that are held back. With a limit, the gateway can begin with the first requests while the
-client is still encoding others.
+"""The maximum number of bytes that are held back. Because of the limit, the gateway can begin with the first requests
+while the client is still encoding others.
 """
 
 
 class JoinedSocket:
-    """A socket for a Thrift transport. Each request is sent at once, except those between `join` and `part`.
+    """A socket for a Thrift transport that sends each request at once, except between `join` and `part`.
 
-    Each packet costs a system call in the client and wakes a thread of the gateway up, which is too expensive for many
-    small requests.
+    Each packet costs a system call in the client and wakes up a thread of the gateway. For many small requests, this
+    would be too expensive.
     """
 
     def __init__(self, opened: socket.socket) -> None:
@@ -24,11 +24,11 @@ class JoinedSocket:
         self._size = 0
 
     def join(self) -> None:
-        """From now on, holds bytes back until there are enough of them for a packet."""
+        """Begins to hold back bytes until there are enough of them for a packet."""
         self.joining = True
 
     def part(self) -> None:
-        """Sends the bytes that are held back. From now on, all bytes are sent immediately."""
+        """Sends the bytes that are held back. After that, all bytes are sent immediately."""
         self.joining = False
         if self._held:
             self._send_held()
@@ -46,10 +46,10 @@ class JoinedSocket:
             self._send_held()
 
     def flush(self) -> None:
-        """Does nothing: `write` leaves no bytes that must be sent at once."""
+        """Does nothing, because `write` leaves no bytes that must be sent at once."""
 
     def read(self, size: int) -> bytes:
-        """Some bytes of the replies; raises EOFError if the other side has closed the connection."""
+        """Returns some bytes of the replies. Raises EOFError if the other side has closed the connection."""
         if self.sock is None:
             raise BrokenPipeError
         data = self.sock.recv(size)

@@ -1,4 +1,4 @@
-"""Requests and replies of a Thrift service on one connection: what thriftpy2's `TClient` does, in half the time."""
+"""Sends requests and reads replies of a Thrift service on one connection, in half the time of thriftpy2's `TClient`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from thriftpy2.thrift import TApplicationException, TMessageType
 
 
 def arguments_of(service: Any, api: str, arguments: dict[str, Any]) -> Any:
-    """The arguments of a call as thriftpy2's protocols write them."""
+    """Returns the arguments of a call in an object that thriftpy2's protocols can write."""
     return SimpleNamespace(thrift_spec=getattr(service, api + "_args").thrift_spec, **arguments)
 
 
 class ThriftClient:
     """Sends requests and reads replies, which come in the order of the requests.
 
-    thriftpy2 makes an object of a generated class for each request and each reply and sets its fields one by one, in
+    For each request and each reply, thriftpy2 makes an object of a generated class, and sets its fields one by one, in
     Python. Its protocols need only `thrift_spec` and the fields of an object, so a namespace is enough.
 
     Args:
@@ -28,7 +28,7 @@ class ThriftClient:
         self._protocol = protocol
 
     def send(self, api: str, arguments: dict[str, Any]) -> None:
-        """Writes one request and hands it to the transport."""
+        """Writes one request, and passes it to the transport."""
         protocol = self._protocol
         protocol.write_message_begin(api, TMessageType.CALL, 0)
         protocol.write_struct(arguments_of(self._service, api, arguments))
@@ -36,7 +36,7 @@ class ThriftClient:
         protocol.trans.flush()
 
     def receive(self, api: str) -> Any:
-        """Reads one reply; raises the exception in it, if it has one."""
+        """Reads one reply. If it contains an exception, raises it."""
         protocol = self._protocol
         if protocol.read_message_begin()[1] == TMessageType.EXCEPTION:
             failure = TApplicationException()

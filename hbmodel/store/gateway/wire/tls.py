@@ -1,6 +1,4 @@
-"""TLS connections to gateways, which always check host names, and certificates against the authorities of the system or
-of a file.
-"""
+"""TLS connections to gateways, which always check host names and certificates."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ logger = logging.getLogger("hbmodel")
 
 T = TypeVar("T")
 
-# A server's alerts about a client certificate that is missing or not accepted, by OpenSSL's names.
+# The alerts of a server about a client certificate that is missing or not accepted, by their names in OpenSSL.
 _OF_CLIENT_CERTIFICATES = (
     "CERTIFICATE_REQUIRED",
     "BAD_CERTIFICATE",
@@ -31,19 +29,21 @@ _OF_CLIENT_CERTIFICATES = (
 
 
 class Tls:
-    """The authorities to trust, and the client's own certificate.
+    """The trusted authorities, and the client's certificate.
 
     The files are read at once, so that mistakes are reported early. They are read again when they have changed, because
     client certificates may be replaced while a program runs.
 
     Args:
-        ca_file: certificates of the authorities to trust, PEM; None trusts the system's.
-        cert_file: the client's certificate and the certificates up to its authority, PEM; None sends none.
-        key_file: the private key of the client's certificate, PEM; None if `cert_file` contains it.
+        ca_file: a PEM file with the certificates of trusted authorities; with None, the system's authorities are
+            trusted.
+        cert_file: a PEM file with the client's certificate and the certificates up to its authority; with None, no
+            certificate is sent.
+        key_file: a PEM file with the private key of the client's certificate; None if `cert_file` contains the key.
         key_password: the password of the private key.
 
     Raises:
-        InvalidRequest: a file cannot be read or contains something else; `option` names it.
+        InvalidRequest: a file cannot be read or contains something else; `option` is the name of its option.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class Tls:
         self._context = self._read()
 
     def context(self) -> ssl.SSLContext:
-        """The context for the next connection."""
+        """Returns the context for the next connection."""
         state = self._file_state()
         if state != self._state:
             try:
                 self._context = self._read()
                 self._state = state
-            except InvalidRequest as error:  # the file may be only half written; the next connection reads it again
+            except InvalidRequest as error:  # the file may be only partly written; the next connection reads it again
                 logger.warning("TLS files have changed and cannot be read; those read before are still used: %s", error)
         return self._context
 
@@ -115,10 +115,10 @@ def _read(read: Callable[[], T], option: str) -> T:
 
 
 def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: str) -> ssl.SSLSocket:
-    """TLS on an open connection; closes it if that fails.
+    """Starts TLS on an open connection, and closes the connection if this fails.
 
     Args:
-        opened: the connection; its time limit holds for the handshake.
+        opened: the connection; its timeout applies to the handshake.
         context: the TLS context.
         host: the host name that the certificate must have.
         gateway: the gateway's address, for errors.
@@ -152,7 +152,8 @@ def secured(opened: socket.socket, context: ssl.SSLContext, host: str, gateway: 
 
 
 def refused_certificate(error: BaseException, gateway: str) -> CertificateRefused | None:
-    """The error to raise if the other side rejected this side's certificate; None if TLS ended for any other reason.
+    """Returns the error to raise if the other side rejected this side's certificate, or None if TLS ended for any other
+    reason.
 
     The other side's alert may arrive after this side has completed the handshake. Even then, the other side has read no
     request.

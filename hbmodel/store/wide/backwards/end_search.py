@@ -13,8 +13,8 @@ from hbmodel.store.wide.backwards.qualifier_distances import distance, mean_dist
 from hbmodel.store.wide.intervals import Interval, starting, until
 
 Probes = Callable[[Sequence[Interval], Sequence[bytes], int], Sequence[Sequence[bytes]]]
-"""A function that takes ranges, places and a number. In one round trip, it reads for each place at most that number of
-qualifiers, which lie in the ranges and not before the place.
+"""A function with the arguments ranges, places and a number. In one round trip, it reads for each place at most that
+number of qualifiers, which are in the ranges and not before the place.
 """
 
 _PROBES = 12
@@ -26,7 +26,7 @@ more.
 """
 
 _ROUNDS = 12
-"""Round trips after which the search ends with what it has found."""
+"""The number of round trips after which the search ends with its results so far."""
 
 _NEAR = 2
 """The search ends when the end of the columns is at most about this many portions after the last known object."""
@@ -40,9 +40,9 @@ class RowEnd:
     """The result of a search.
 
     Attributes:
-        stop: a place after all objects; None if the objects may extend to the end of the ranges.
+        stop: a place after all objects; None if there may be objects up to the end of the ranges.
         start: the probable beginning of the last portion.
-        spacing: the approximate distance between two objects there.
+        spacing: the approximate distance between two objects in that portion.
     """
 
     stop: bytes | None
@@ -54,9 +54,9 @@ class RowEnd:
 class EndSearch:
     """Searches for the end of the columns of one row.
 
-    Each round trip reads at several places. In the first one, the distances of the places double or grow even faster,
-    so that the search is quick wherever the end is. In later rounds, they divide the remaining range evenly. If
-    the end lies before the first of these places, the distances grow again.
+    Each round trip reads at several places. In the first round trip, the distances of the places double or grow even
+    faster, so that the search is fast for any position of the end. In later rounds, they divide the remaining range
+    evenly. If the end is before the first of these places, the distances grow again.
     """
 
     portions: Portions
@@ -76,7 +76,7 @@ class EndSearch:
         Args:
             known: the place of an object in the ranges, or None.
             spacing: the distance between two objects; 0 if it is not known.
-            wanted: the objects of a portion.
+            wanted: the number of objects in a portion.
             near_stop: whether the end of the columns is probably closer to the end of the ranges than to the known
                 place.
         """
@@ -96,7 +96,7 @@ class EndSearch:
             places = {place for place in places if place > (low or before[0][0])}
             if low is None:
                 places.add(before[0][0])
-            if not places:  # the remaining range lies within the last object
+            if not places:  # the remaining range is within the last object
                 break
             found = False
             for place, names in zip(sorted(places), self.probes(before, sorted(places), cells), strict=True):
@@ -119,7 +119,7 @@ class EndSearch:
         return name[: self.portions.wide.prefix_end(name)]
 
     def _behind(self, name: bytes) -> bytes | None:
-        """The first place after the object that has this column; None if there is no later place."""
+        """Returns the first place after the object that has this column, or None if there is no later place."""
         end = self.portions.wide.prefix_end(name)
         return key_successor(name) if end is None or end == len(name) else prefix_successor(name[:end])
 
@@ -129,7 +129,7 @@ def _even(gap: Fraction) -> list[Fraction]:
 
 
 def _growing(first: Fraction, gap: Fraction) -> list[Fraction]:
-    """Lengths that begin with `first`, grow by about the same factor, and stay below `gap`."""
+    """Returns lengths that begin with `first`, grow by about the same factor, and stay below `gap`."""
     ratio = gap / first
     bits = max(1, ratio.numerator.bit_length() - ratio.denominator.bit_length() + 1)
     doubled = [divmod(bits * number, _PROBES) for number in range(_PROBES)]

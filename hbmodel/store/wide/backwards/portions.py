@@ -1,4 +1,4 @@
-"""The portions in which a wide row is read backwards, with their size and the place where they begin."""
+"""The portions in which a wide row is read backwards, with their sizes and the places where they begin."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SPARE = Fraction(3, 2)
 
 @frozen
 class Portions:
-    """How large the portions of a read backwards are.
+    """The sizes of the portions of a read backwards.
 
     Attributes:
-        sizes: cells in the first page of a row, in the second, and so on.
-        page_bytes: bytes of a page, roughly.
-        passed: about how many cells a pass over the keys reads; after that, a search finds the end of the row instead.
+        sizes: the number of cells in the first page of a row, in the second page, and so on.
+        page_bytes: the approximate number of bytes of a page.
+        passed: about how many cells a pass over the keys reads; if there are more, a search finds the end of the row.
     """
 
     wide: WideRows
@@ -44,12 +44,12 @@ class Portions:
         return max(1, self.most_cells // self.cells_of_object)
 
     def wanted(self, limit: int | None) -> int:
-        """How many objects the first portion should have."""
+        """Returns how many objects the first portion should have."""
         return self.most if limit is None else min(limit, self.most)
 
     def size(self, wanted: int) -> int:
-        """How many cells the first page of a portion may have if the portion's beginning was guessed. This is more than
-        the portion is expected to have, so that one page is usually enough.
+        """Returns how many cells the first page of a portion may have if the portion's beginning was guessed. This is
+        more than the expected number of cells in the portion, so that one page is usually enough.
         """
         known = self.keys_only or self.wide.table in self.widths.cell
         return (
@@ -57,29 +57,31 @@ class Portions:
         )
 
     def ends_at_object(self, ranges: Sequence[Interval]) -> bool:
-        """Whether some ranges end where an object might begin. Other objects probably lie right before it."""
+        """Returns whether some ranges end where an object might begin. If so, there are probably objects right before
+        this place.
+        """
         stop = ranges[-1][1]
         return stop is not None and self.wide.prefix_end(stop) is not None
 
     def length(self, wanted: int, spacing: Fraction) -> Fraction:
-        """The length of a portion for this number of objects, given their mean distance."""
+        """Returns the length of a portion for this number of objects, given their mean distance."""
         return (wanted + 1) * spacing * _SPARE
 
     def start(self, before: Sequence[Interval], length: Fraction) -> bytes:
-        """The place where a portion of about this length at the end of some ranges begins. The place is not within an
-        object.
+        """Returns the place where a portion of about this length at the end of some ranges begins. The place is not
+        within an object.
         """
         place = place_before_end(before, length)
         end = self.wide.prefix_end(place)
         return place if end is None else place[:end]
 
     def place(self, row: bytes) -> bytes:
-        """The qualifier prefix of an object, given its object key."""
+        """Returns the qualifier prefix of an object, given its object key."""
         return self.wide.places.cut(row)[1]
 
     @property
     def spacing(self) -> Fraction | None:
-        """The mean distance between two objects that an earlier read has measured; None before such a read."""
+        """The mean distance between two objects that an earlier read has measured, or None."""
         return self.widths.spacing.get(self.wide.name)
 
     def remember(self, spacing: Fraction) -> None:

@@ -1,4 +1,4 @@
-"""Distances between qualifiers, by which a read guesses where the last objects of a row begin."""
+"""Computes distances between qualifiers, from which a read guesses where the last objects of a row begin."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hbmodel.store.wide.intervals import Interval, within
 
 
 def distance(ranges: Sequence[Interval]) -> Fraction:
-    """The length of some ranges of qualifiers; the bytes of a qualifier are read as the digits of a fraction in base
-    256.
+    """Returns the length of some ranges of qualifiers. The bytes of a qualifier are read as the digits of a fraction in
+    base 256.
     """
     return sum(map(_length, ranges), Fraction(0))
 
 
 def mean_distance(ranges: Sequence[Interval], places: Sequence[bytes]) -> Fraction:
-    """The mean distance between adjacent qualifiers of a sorted list, measured within some ranges; 0 if the list has
-    fewer than two.
+    """Returns the mean distance between adjacent qualifiers of a sorted list, measured within some ranges, or 0 if the
+    list has fewer than two qualifiers.
     """
     if len(places) < 2:
         return Fraction(0)
@@ -25,10 +25,10 @@ def mean_distance(ranges: Sequence[Interval], places: Sequence[bytes]) -> Fracti
 
 
 def place_before_end(ranges: Sequence[Interval], length: Fraction) -> bytes:
-    """The qualifier after which about this length of the ranges, or a little more, is left. If the ranges are shorter,
-    this is their first qualifier.
+    """Returns the qualifier after which about this length of the ranges, or a little more, is left. If the ranges are
+    shorter, this is their first qualifier.
 
-    If the length is not 0, the qualifier lies below the end of the ranges.
+    If the length is not 0, the qualifier is below the end of the ranges.
     """
     for first, stop in reversed(ranges):
         whole = _length((first, stop))

@@ -28,12 +28,12 @@ _EMPTY = 2
 """After this many empty portions, a search finds the end of the columns."""
 
 _DENSER = 3
-"""How many guesses for one portion may turn out to be too long. After that, the beginning of the portion is found by
-its keys.
+"""The number of guesses for one portion that may turn out to be too long. After that, the keys are read to find the
+beginning of the portion.
 """
 
 _LONGER = 5
-"""A guessed portion should have one page. If it has more than this many, a beginning closer to the end is guessed."""
+"""A guessed portion should have one page. If it has more pages than this, a beginning closer to the end is guessed."""
 
 
 class RowPages(Protocol):
@@ -48,11 +48,11 @@ class RowPages(Protocol):
         left: list[Interval] | None = None,
         keys_only: bool = False,
     ) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects, page by page.
+        """Yields the objects, page by page.
 
         Args:
-            size: cells in the first page.
-            page: the first page, if it was read before.
+            size: the number of cells in the first page.
+            page: the first page, if it has already been read.
             left: receives, before each page is returned, the ranges that are not read yet.
             keys_only: whether to read only keys, even if the read as a whole needs values.
         """
@@ -64,7 +64,7 @@ class BegunPortion:
     """The first portion of a read whose first page has been read already.
 
     Attributes:
-        start: where it begins.
+        start: the place where the portion begins.
         size: the maximum number of cells of its first page.
         page: the first page; None if there is no cell.
     """
@@ -76,15 +76,15 @@ class BegunPortion:
 
 @frozen
 class _Portion:
-    """The result of reading the end of some ranges: the last objects, or, if there were too many objects, what was not
-    read.
+    """The result of reading the end of some ranges: the last objects or, if there were too many objects, the ranges
+    that were not read.
 
     Attributes:
         objects: the last objects, as many as a portion should have; none if `left` is not empty.
         bounds: the places where portions begin, in ascending order. The last one is the place where `objects` begin. If
-            `left` is not empty, all of these portions lie in front of it.
+            `left` is not empty, all of these portions are before it.
         left: the ranges that were not read.
-        spacing: the mean distance between two objects (in front of `left`, if it is not empty); 0 if unknown.
+        spacing: the mean distance between two objects (before `left`, if it is not empty); 0 if it is unknown.
     """
 
     objects: Sequence[ObjectRow]
@@ -98,7 +98,7 @@ class _Passed:
     """The result of a pass over keys.
 
     Attributes:
-        bounds: where portions begin; none if there is no object.
+        bounds: the places where portions begin; empty if there are no objects.
         left: the ranges whose keys were not read.
         last: the place of the last object, or None.
         spacing: the mean distance between the last objects; 0 if it is unknown.
@@ -111,12 +111,12 @@ class _Passed:
 
 
 class _Groups:
-    """Divides objects into groups that are as large as a portion, and keeps only the objects of the last group.
+    """Divides objects into groups of the size of a portion, and keeps only the objects of the last group.
 
     Attributes:
-        bounds: where the groups begin.
+        bounds: the places where the groups begin.
         last: the objects of the last group.
-        number: how many objects there are.
+        number: the number of objects.
     """
 
     def __init__(self, portions: Portions, first: bytes) -> None:
@@ -159,12 +159,12 @@ class RowBackwards:
     def guessed(
         self, before: Sequence[Interval], spacing: Fraction, begun: BegunPortion | None = None
     ) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects in some ranges, portion by portion. The places where portions begin are guessed.
+        """Yields the objects in some ranges, portion by portion, with guessed beginnings of portions.
 
         Args:
             before: the ranges.
             spacing: the distance between two objects at the end of the ranges.
-            begun: the first portion, if it was begun already.
+            begun: the first portion, if its read has already begun.
         """
         self._before = before
         self._expect(spacing)
@@ -172,9 +172,9 @@ class RowBackwards:
         yield from self._read(begun)
 
     def by_keys(self, before: Sequence[Interval]) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects in some ranges, portion by portion.
+        """Yields the objects in some ranges, portion by portion.
 
-        A pass over the keys finds the places where the portions begin. If there are many keys, the pass is cut short,
+        A pass over the keys finds the places where the portions begin. If there are many keys, the pass is ended early,
         and a search finds the end of the objects.
         """
         passed = self._pass(before)
@@ -195,7 +195,7 @@ class RowBackwards:
             yield from self._too_long(ranges, found) if found.left else self._returned(ranges, found)
 
     def _returned(self, ranges: Sequence[Interval], found: _Portion) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects of a portion, and then of the portions before it whose beginnings are known."""
+        """Yields the objects of a portion, and then of the portions before it whose beginnings are known."""
         self._before = until(self._before, ranges[0][0])
         count = len(found.objects)
         if count:
@@ -207,7 +207,7 @@ class RowBackwards:
             self._take(count)
             yield from self._between(until(ranges, first), earlier)
             self._empty = 0
-            if not self._all:  # if all objects are wanted, it hardly pays to drop objects that were read
+            if not self._all:  # if all objects are wanted, dropping objects that were read is hardly useful
                 self._denser = 0
             self._expect(spacing)
             return
@@ -217,8 +217,10 @@ class RowBackwards:
             yield from self._after_nothing()
 
     def _after_nothing(self) -> Generator[Sequence[ObjectRow], None, None]:
-        """Called after several empty portions; searches for the end of the columns. If no object was found yet, reads a
-        few keys first, and if there are no other keys, yields all objects instead.
+        """Searches for the end of the columns, after several empty portions.
+
+        If no object has been found yet, a few keys are read first. If these are all the keys, yields all objects
+        instead.
         """
         last: bytes | None = None
         if not self._found:
@@ -233,8 +235,8 @@ class RowBackwards:
         self._go_to(self._search.end(self._before, last, self._spacing, wanted, near_stop=True))
 
     def _too_long(self, ranges: Sequence[Interval], found: _Portion) -> Generator[Sequence[ObjectRow], None, None]:
-        """Guesses a beginning of the portion that is closer to the end. After several guesses, finds the beginnings of
-        portions from the keys.
+        """Guesses a beginning of the portion that is closer to the end. After several guesses, reads the keys to find
+        the beginnings of portions.
         """
         left = found.left
         if found.spacing and self._denser < _DENSER:
@@ -262,7 +264,7 @@ class RowBackwards:
         self._expect(end.spacing or self._spacing)
 
     def _pass(self, before: Sequence[Interval], most: int | None = None) -> _Passed:
-        """Reads the keys in some ranges, but only the first of them if there are many.
+        """Reads the keys in some ranges, but only the first keys if there are many.
 
         Args:
             most: about how many cells are read at most; by default, `Portions.passed`.
@@ -278,7 +280,7 @@ class RowBackwards:
                     last.append(object_row.row)
                     groups.add(object_row)
                     cells += len(object_row.columns)
-                if left and 2 * cells >= most:  # the last object of a full page is not among its objects
+                if left and 2 * cells >= most:  # the last object of a full page is left out of its objects
                     break
         places = [*map(self._portions.place, last)]
         bounds = groups.bounds if places else []
@@ -289,13 +291,13 @@ class RowBackwards:
     def _between(
         self, before: Sequence[Interval], bounds: Sequence[bytes]
     ) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects in some ranges, in portions that begin at the given places."""
+        """Yields the objects in some ranges, in portions that begin at the given places."""
         for first in reversed(bounds):
             yield from self.whole(starting(before, first))
             before = until(before, first)
 
     def whole(self, ranges: Sequence[Interval]) -> Generator[Sequence[ObjectRow], None, None]:
-        """The objects in some ranges, as one portion."""
+        """Yields the objects in some ranges, as one portion."""
         with closing(self._pages(ranges, self._portions.size(self._missing))) as pages:
             objects = [each for page in pages for each in page]
         if objects:
@@ -325,14 +327,16 @@ class RowBackwards:
         return _Portion(objects, groups.bounds, spacing=self._note(ranges, objects))
 
     def _take(self, count: int) -> None:
-        """Records how many objects were returned. If the caller wants more than were expected, portions grow."""
+        """Records how many objects were returned. If the caller wants more objects than were expected, portions
+        grow.
+        """
         self._found = True
         self._missing -= count
         if self._missing <= 0:
             self._missing = self._wanted = min(4 * self._wanted, self._portions.most)
 
     def _note(self, ranges: Sequence[Interval], objects: Sequence[ObjectRow]) -> Fraction:
-        """Records the mean distance between some objects, and returns it; 0 if it is unknown."""
+        """Records the mean distance between some objects, and returns it, or 0 if it is unknown."""
         spacing = mean_distance(ranges, [self._portions.place(each.row) for each in objects])
         if spacing:
             self._portions.remember(spacing)

@@ -20,7 +20,7 @@ from hbmodel.tables.registry.registration import Registration
 from hbmodel.tables.registry.registry_table import Registry
 
 REQUIRED = "required"
-"""What is declared in the difference of a required column that rows lack."""
+"""The `declared` text of a difference about a required column that rows lack."""
 
 _UNMAPPED = "no field maps it: reads ignore it, and deleting the object deletes it too"
 _DROPPED = (
@@ -45,9 +45,10 @@ def compare_columns(
     entries: Mapping[TableSchema, Registration | None],
     sample: int,
 ) -> Iterator[Difference]:
-    """The differences in the columns of a live table: columns in sampled rows that neither these models nor other
-    registered ones declare, registered columns that these models no longer declare, and required columns that are
-    missing.
+    """Yields the differences in the columns of a live table.
+
+    These are columns in sampled rows that no registered model declares, neither these models nor others; registered
+    columns that these models no longer declare; and required columns that are missing.
     """
     registered = {schema: entry for schema in table.schemas if (entry := entries[schema]) is not None}
     others = registered_others(catalog, table.schemas)
@@ -80,7 +81,7 @@ def _held(
     dropped: Mapping[str, str],
     entries: Mapping[TableSchema, Registration | None],
 ) -> Iterator[Difference]:
-    """The columns that sampled rows have and no model declares."""
+    """Yields the differences for columns that sampled rows have and no model declares."""
     known = {
         column: spec
         for entry in entries.values()
@@ -100,14 +101,14 @@ def _held(
 def _lacking(
     store: Store, table: DeclaredTable, live: LiveColumns, registered: Mapping[TableSchema, Registration]
 ) -> Iterator[Difference]:
-    """The required columns that sampled rows lack. If objects share rows, they are not searched."""
+    """Yields the differences for required columns that sampled rows lack. Rows that objects share are not searched."""
     for schema, entry in registered.items():
         if schema.wide is not None:
             continue
         moved_places = {each.declared for each in moved_columns(schema, entry.layout)}
         for each in lacking_columns(store, schema, live.rows, entry):
             column = each.column.decode("latin-1")
-            if each.unreadable and column in moved_places:  # `moved_columns` reports it
+            if each.unreadable and column in moved_places:  # `moved_columns` reports this column
                 continue
             missing = f"missing in {each.missing} of {each.objects} sampled rows"
             effect: Effect = "refused" if each.unreadable else "left"

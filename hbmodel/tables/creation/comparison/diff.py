@@ -56,22 +56,23 @@ _UIDS = (
 def diff(
     store: Store, *models: Declared, splits: SplitsOption = None, registry: str = REGISTRY_TABLE, sample: int = SAMPLE
 ) -> Diff:
-    """Compares live tables with what models declare, and changes nothing.
+    """Compares live tables with their models, and changes nothing.
 
-    It reports missing tables and families. It compares the options of families that the model sets, the TTL (for an
-    `external` model only if the model sets it), the registry's entry, and the indexes with their tables. Options that
-    the store cannot read are not compared: the Thrift1 gateway returns neither block sizes nor configurations.
+    It reports missing tables and families. It compares the options of families that the model sets, the registry's
+    entry, and the indexes with their tables. It also compares the TTL, for an `external` model only if the model sets
+    it. Options that the store cannot read are not compared: the Thrift1 gateway returns neither block sizes nor
+    configurations.
 
     A sample of rows is searched for columns that no model declares, and for required columns that are missing. Tables
-    of `external` models are not searched, since they may hold any columns. If objects share rows, missing required
-    columns are not searched. If no rows are found, columns that the registry knows but the model does not declare are
-    reported, if an earlier model may require them.
+    of `external` models are not searched, since they may hold any columns. Rows that objects share are not searched for
+    missing required columns. If no rows are found, registered columns that the model does not declare are reported,
+    provided that an earlier model may require them.
 
     Args:
         store: the store that holds the tables.
-        models: the models to compare, and sequences and dictionaries. The dictionaries that fields of models use are
-            included.
-        splits: as for `create_tables`. If it is given, the live regions are compared with it.
+        models: the models to compare; sequences and dictionaries may also be given. The dictionaries that fields of
+            models use are included.
+        splits: as for `create_tables`. If given, it is compared with the live regions.
         registry: name of the registry table.
         sample: about how many rows of each table are searched; with 0, none are read.
 
@@ -96,7 +97,7 @@ def diff(
 
 
 def _uid_differences(store: Store, models: Sequence[Declared]) -> Iterator[Difference]:
-    """The differences in tables of OpenTSDB's ids."""
+    """Yields the differences in the tables of OpenTSDB's ids."""
     dictionaries = opentsdb_dictionaries(models)
     existing = set(store.tables()) if dictionaries else set()
     for dictionary in dictionaries:
@@ -163,7 +164,7 @@ def _differences(
 
 
 def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]:
-    """The differences in the families of a live table."""
+    """Yields the differences in the families of a live table."""
     live = {family.name: family for family in store.families(table.name)}
     configurable = store.capabilities.family_configuration
     external = {name for schema in table.schemas if schema.external for name in schema.family_names}
@@ -185,8 +186,8 @@ def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]
 def _unmapped_families(
     store: Store, table: DeclaredTable, catalog: Registry, existing: Collection[str]
 ) -> Iterator[Difference]:
-    """Families of a live table that belong neither to one of these models nor to a registered one. Deletes of objects
-    do not delete cells in such families.
+    """Yields the families of a live table that belong neither to one of these models nor to a registered one. Deletes
+    of objects do not delete cells in such families.
     """
     mapped = {family.name for family in table.families}
     live = [family.name for family in store.families(table.name) if family.name not in mapped]
@@ -199,7 +200,7 @@ def _unmapped_families(
 
 
 def _options(family: Family, live: Family, configurable: bool, external: bool) -> Iterator[tuple[str, Any, Any]]:
-    """The name, declared value and live value of each option that the model gives and the store can read."""
+    """Yields the name, declared value and live value of each option that the model sets and the store can read."""
     if family.ttl is not None or not external:
         yield "ttl", family.ttl, live.ttl
     names = ["max_versions", "compression", "bloom_filter", "in_memory", *(["block_size"] if configurable else [])]

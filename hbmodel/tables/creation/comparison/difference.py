@@ -29,9 +29,9 @@ class Difference:
         what: what differs, such as `family d ttl`.
         declared: what the model declares; None if it declares nothing.
         live: what the store has; None if it has nothing.
-        effect: what `alter` does. `safe`: it applies the declaration. `lossy`: it does so only with `lossy=True`.
-            `left`: it leaves the difference. `refused`: it refuses to change anything.
-        why: the reason why it is not safe; for a safe difference, a remark.
+        effect: what `alter` does. `safe`: it applies the declaration. `lossy`: it applies the declaration only with
+            `lossy=True`. `left`: it does not change the difference. `refused`: it refuses to change anything.
+        why: the reason why the difference is not `safe`; for a safe difference, a remark.
         family: the name of the column family, for a `family`, an `option` or a `column`.
         option: the name of the option; a setting of the family's configuration begins with `configuration.`.
     """
@@ -53,12 +53,12 @@ class Difference:
 
     @property
     def safe(self) -> bool:
-        """Whether `alter` applies the declaration without an option."""
+        """Whether `alter` applies the declaration without further options."""
         return self.effect == "safe"
 
     @property
     def as_json(self) -> dict[str, Any]:
-        """The difference for JSON; what is declared and what is live are in its text."""
+        """The difference as values for JSON, with the declared and the live values as text."""
         return {
             "table": self.table,
             "kind": self.kind,
@@ -83,7 +83,7 @@ class Difference:
         return f"{sign} {self.table}: {self.what}: {told}{note}"
 
     def _values(self) -> tuple[str, str]:
-        """What is declared and what is live, for people."""
+        """Returns the declared and the live value as text for people."""
         if self.option == "ttl":
             return _seconds(self.declared), _seconds(self.live)
         if self.kind == "splits":
@@ -101,9 +101,9 @@ def _seconds(ttl: int | None) -> str:
 class Diff:
     """The differences between live tables and models; falsy if there are none.
 
-    Its text has one line for each difference. The first character shows what `alter` does: with `+` it creates this,
-    with `~` it changes this, with `-` it changes this only with `lossy=True`, and with `=` it leaves this as it is. If
-    any line begins with `!`, `alter` refuses to change anything.
+    Its text has one line for each difference. The first character shows what `alter` does: `+` means that it creates
+    something, `~` that it changes something, `-` that it does so only with `lossy=True`, and `=` that it changes
+    nothing. If any line begins with `!`, `alter` refuses to change anything.
     """
 
     differences: Sequence[Difference]

@@ -86,7 +86,7 @@ _MISREAD = "rows are stored in the live layout: a model with another layout woul
 def compare_entry(
     catalog: Registry, schema: TableSchema, entry: Registration | None, existing: Collection[str]
 ) -> Iterator[Difference]:
-    """The differences between a model and its entry, without those of the indexes that the model declares."""
+    """Yields the differences between a model and its registry entry, except those of declared indexes."""
     if entry is None:
         known = sorted(
             family.decode() for family in (catalog.families_of(schema.table) if catalog.table in existing else ())
@@ -141,7 +141,7 @@ def compare_entry(
 
 
 def _replaces(schema: TableSchema, name: str, known: Mapping[str, Any]) -> str | None:
-    """A remark about a new column, if the registry has its field in another column that the model lacks."""
+    """Returns a remark about a new column if its field is registered with another column, which the model lacks."""
     for column, spec in known.items():
         if spec["name"] == name and column not in schema.layout_spec["columns"]:
             return f"{_REPLACES} {column}"
@@ -149,8 +149,8 @@ def _replaces(schema: TableSchema, name: str, known: Mapping[str, Any]) -> str |
 
 
 def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Difference]:
-    """Differences for indexes that have other names in the registry, for ambiguous indexes, and for indexes whose names
-    belong to different indexes.
+    """Yields the differences for indexes with other names in the registry, for ambiguous indexes, and for indexes whose
+    names are registered for different indexes.
     """
     matched = match_indexes(schema, entry)
     for name, state in sorted(matched.states.items()):
@@ -168,7 +168,7 @@ def _compare_names(schema: TableSchema, entry: Registration) -> Iterator[Differe
 
 
 def conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str]) -> Iterator[Difference]:
-    """The difference for a family, an index name or a table that two models must not share, if there is one."""
+    """Yields the difference for a family, an index name or a table that two models must not share, if there is one."""
     if catalog.table not in existing:
         return
     try:
@@ -187,19 +187,19 @@ def conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str])
 
 
 def unbuilt(schema: TableSchema, name: str) -> Difference:
-    """The difference for a declared index that is registered as absent."""
+    """Returns the difference for a declared index that is registered as absent."""
     return Difference(schema.table, "index", f"index {name}", READABLE, ABSENT, "left", _UNBUILT)
 
 
 def _unfinished(schema: TableSchema, state: IndexState, name: str) -> Difference:
-    """The difference for a declared index whose build or drop has begun and not ended."""
+    """Returns the difference for a declared index whose build or drop has begun but not ended."""
     why = _DROPPING if is_dropping(state) else _UNFINISHED
     return Difference(schema.table, "index", f"index {name}", READABLE, state.state, "left", why)
 
 
 def other_entries(table: DeclaredTable, entry: Registration | None) -> Iterator[Difference]:
-    """A difference if the primary table does not exist, and the entries of the registered index differ from those of
-    the declared index.
+    """Yields a difference if the primary table does not exist and the registered index has other entries than the
+    declared index.
     """
     index, schema = table.index, table.schemas[0]
     state = None if entry is None or index is None else state_of_index(schema, entry, index.name)
@@ -211,7 +211,7 @@ def other_entries(table: DeclaredTable, entry: Registration | None) -> Iterator[
 def taken_index_table(
     store: Store, catalog: Registry, table: DeclaredTable, existing: Collection[str]
 ) -> Iterator[Difference]:
-    """A difference if another table has the name of an index table that is to be created."""
+    """Yields a difference if another table has the name of an index table that is to be created."""
     try:
         check_index_tables(store, catalog, [table], existing)
     except SchemaMismatch as error:
@@ -221,19 +221,19 @@ def taken_index_table(
 
 
 def is_registered_index(table: DeclaredTable, entry: Registration | None) -> bool:
-    """Whether a table is that of an index with the entries that the registry knows."""
+    """Returns whether a table is the table of an index that is registered with the same entries."""
     index = table.index
     state = None if entry is None or index is None else state_of_index(table.schemas[0], entry, index.name)
     return index is not None and state is not None and same_entries(index, state)
 
 
 def lost_family(difference: Difference) -> Difference:
-    """The difference for a family that the table of a live index has lost."""
+    """Returns the difference for a family that the table of a live index has lost."""
     return evolve(difference, effect="refused", why=f"an empty one would hide rows: {REBUILD}")
 
 
 def compare_index(table: DeclaredTable, entry: Registration | None, existing: Collection[str]) -> Iterator[Difference]:
-    """The differences in one index of a live primary table."""
+    """Yields the differences in one index of a live primary table."""
     index, schema = table.index, table.schemas[0]
     if index is None:
         return

@@ -1,4 +1,4 @@
-"""Finds, in a sample of live rows, members of enumerations that the registry knows and a model does not have."""
+"""Finds registered members of enumerations that a model lacks but that a sample of live rows holds."""
 
 from __future__ import annotations
 
@@ -33,12 +33,11 @@ _HELD_MEMBER = (
 
 @frozen
 class HeldMembers:
-    """What a sample of rows shows.
+    """The members of enumerations that sampled objects hold although the model lacks them.
 
     Attributes:
         objects: how many objects were read.
-        held: how many of them hold each member that the model does not have; members that none of them holds are left
-            out.
+        held: for each member that the model lacks, how many objects hold it; members that no object holds are left out.
         fields: the name of each member's field.
     """
 
@@ -48,8 +47,8 @@ class HeldMembers:
 
 
 def members_in_use(store: Store, catalog: Registry, schema: TableSchema) -> Iterator[Difference]:
-    """The members of enumerations that the model does not have and that a sample of rows holds, so that the registry
-    must not forget them.
+    """Yields the differences for members of enumerations that the model lacks but a sample of rows holds. The registry
+    must not forget such members.
     """
     entry = catalog.read(schema) if {catalog.table, schema.table} <= set(store.tables()) else None
     if entry is None:
@@ -61,11 +60,11 @@ def members_in_use(store: Store, catalog: Registry, schema: TableSchema) -> Iter
 
 
 def held_members(store: Store, schema: TableSchema, registration: Registration, count: int) -> HeldMembers:
-    """The registered members that a model does not have and that sampled objects hold.
+    """Returns the registered members that a model lacks and sampled objects hold.
 
     Args:
-        registration: what the registry knows of the model.
-        count: about how many rows are read; of a row at most `CELLS` cells.
+        registration: the model's registry entry.
+        count: about how many rows are read, with at most `CELLS` cells each.
     """
     with entry_of(schema.table):
         changes = member_changes(schema.layout_spec, registration.layout)
@@ -93,12 +92,12 @@ def held_members(store: Store, schema: TableSchema, registration: Registration, 
 
 @frozen
 class _Gone:
-    """A member that a model does not have, and where objects would hold it.
+    """A member that a model lacks, and the place where objects would hold it.
 
     Attributes:
-        field: the model's field, which reads the values of members instead of members.
-        at: the place among the key fields; None for a column.
-        mapped: whether the field is the values of a map column.
+        field: the model's field, with a codec that reads the members' values instead of the members.
+        at: the position of the field among the key fields; None for a column.
+        mapped: whether the field is for the values of a map column.
         member: the member's value.
         flag: whether stored values may be combinations of members.
     """
@@ -112,7 +111,7 @@ class _Gone:
 
     @classmethod
     def of(cls, schema: TableSchema, change: MemberChange) -> _Gone:
-        """The member of a change that `member_changes` returns."""
+        """Returns the member of a change that `member_changes` returns."""
         at = int(change.place.removeprefix("key ")) if change.place.startswith("key ") else None
         maps = {map_field.column: map_field.value for map_field in schema.maps}
         column = change.place.encode("latin-1")
@@ -126,7 +125,7 @@ class _Gone:
         return cls(change, evolve(field, codec=codec.codec), at, column in maps, member, flag)
 
     def values(self, key: Sequence[Any], row: Row) -> Iterator[Any]:
-        """The values of the field in an object; none if they cannot be read."""
+        """Yields the values of the field in an object, or nothing if they cannot be read."""
         if self.at is not None:
             yield from key[self.at : self.at + 1]
             return
@@ -144,22 +143,22 @@ class _Gone:
                 continue
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is that of the member, or of a combination of flags that contains the member."""
+        """Returns whether a value is the member's value, or a combination of flags that contains the member."""
         if self.flag and value is not None and self.member:
             return bool(value & self.member == self.member)
         return bool(value == self.member)
 
 
 def _stored(codec: Any) -> Any:
-    """The codec of the values of an enumeration's members; any other codec itself."""
+    """Returns the codec of the values of an enumeration's members. Returns any other codec unchanged."""
     return codec.codec if isinstance(codec, EnumOf) else codec
 
 
 def _objects(store: Store, schema: TableSchema, maps: tuple[bytes, ...], count: int) -> Iterator[Row]:
-    """Sampled objects with their own cells, and with the entries of some map columns.
+    """Yields sampled objects with their own cells and with the entries of some map columns.
 
     Args:
-        maps: the columns of the maps.
+        maps: the map columns.
     """
     families = sorted({*schema.family_names} & {family.name for family in store.families(schema.table)})
     own = {field.column for field in schema.columns} | {schema.liveness_column, schema.expiry_column}
@@ -178,7 +177,7 @@ def _objects(store: Store, schema: TableSchema, maps: tuple[bytes, ...], count: 
 
 
 def _places(schema: TableSchema, row: Row) -> Iterator[tuple[bytes, Sequence[bytes]]]:
-    """The key of each object of a row, with the columns of the object's cells."""
+    """Yields the key of each object of a row, with the columns of the object's cells."""
     wide = schema.wide_rows
     if wide is None:
         yield row.row, [*row.columns]

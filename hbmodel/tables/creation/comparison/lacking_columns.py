@@ -19,8 +19,8 @@ class LackingColumn:
     Attributes:
         missing: how many objects lack it.
         objects: how many objects were examined.
-        unreadable: whether the registry does not know the column yet, and no object has it, so that programs with this
-            model could read no object.
+        unreadable: whether the column is not registered yet and no object has it, so that programs with this model
+            could not read any object.
     """
 
     column: bytes
@@ -32,12 +32,14 @@ class LackingColumn:
 def lacking_columns(
     store: Store, schema: TableSchema, rows: Mapping[bytes, Sequence[bytes]], registration: Registration
 ) -> list[LackingColumn]:
-    """The required columns that are missing in rows of a table. Reading a row that lacks one raises `IncompleteRow`. If
-    it lacks all of them, and nothing else shows that it is an object, reads leave it out.
+    """Returns the required columns that are missing in rows of a table.
+
+    Reading a row that lacks a required column raises `IncompleteRow`. If a row lacks all of them and nothing else shows
+    that it is an object, reads leave the row out.
 
     Args:
         schema: the schema of a model whose objects do not share rows.
-        rows: the columns of each row, by its key; some may be left out of a long row.
+        rows: the columns of each row, by its key; of a long row, some may be missing.
     """
     known = Binding(schema, (), (), (), registration.rows)
     required = {field.column: field for field in schema.columns if field.required}
@@ -71,11 +73,11 @@ def lacking_columns(
 
 
 def _was_object(known: Binding, cells: Mapping[bytes, Cell], written: bool) -> bool:
-    """Whether a row is an object of the model, or was one before the model had its required columns.
+    """Returns whether a row is an object of the model, or was one before the model had its required columns.
 
     Args:
-        cells: the required columns of the row, and those that show whether it exists.
-        written: whether the row has a column that the registry knows.
+        cells: the required columns of the row, and the columns that show whether it exists.
+        written: whether the row has a registered column.
     """
     schema = known.schema
     liveness = cells.get(schema.liveness_column)

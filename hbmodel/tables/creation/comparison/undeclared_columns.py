@@ -22,8 +22,8 @@ CELLS = 1000
 """The maximum number of cells of a sampled row that are examined. A row of a wide model may have millions of cells."""
 
 ToDeclare = Callable[[bytes], bytes | None]
-"""The function from the column of a cell to the column that a model would have to declare for it. None if the model
-declares that column, or if the cell is one of the library's own.
+"""The function from the column of a cell to the column that a model would have to declare for it. The function returns
+None if the model declares that column, or if the cell is a system cell of hbmodel.
 """
 
 
@@ -32,8 +32,8 @@ class LiveColumns:
     """The columns of sampled rows that no model declares.
 
     Attributes:
-        rows: the columns of each sampled row, at most `CELLS` of them.
-        held: for each such column, written as a model would declare it, the number of rows that have it.
+        rows: the columns of each sampled row, at most `CELLS` columns per row.
+        held: for each undeclared column, written as a model would declare it, the number of rows that have it.
     """
 
     rows: Mapping[bytes, Sequence[bytes]]
@@ -43,7 +43,7 @@ class LiveColumns:
 def unmapped_columns(
     store: Store, schemas: Sequence[TableSchema], others: Sequence[TableSchema], count: int
 ) -> LiveColumns:
-    """The columns of sampled rows of a table that no model declares.
+    """Returns the columns of sampled rows of a table that no model declares.
 
     Empty cells are ignored, because an update of an object may have emptied them.
 
@@ -66,7 +66,7 @@ def unmapped_columns(
                 doubtful.append((row.row, columns_by_name))
     row_counts: dict[str, int] = {}
     gets = [Get(row, sorted(columns_by_name.values())) for row, columns_by_name in doubtful]
-    # the scan returned no values, so the cells that may be empty are read again
+    # the scan returned no values, so the cells that may be empty are read again, with their values
     for read, (_, columns_by_name) in zip(store.get_each(table, gets) if gets else (), doubtful, strict=True):
         cells = {} if read is None else read.columns
         for name, column in columns_by_name.items():
@@ -76,9 +76,11 @@ def unmapped_columns(
 
 
 def dropped_columns(schema: TableSchema, layout: Mapping[str, Any]) -> dict[str, str]:
-    """The columns, with their names, that a registered layout has but a model does not declare, if an earlier model may
-    require them. The registry does not say whether a column has a default, so these are all columns that may not be
-    None. Columns that the model has under another alias are left out, because `moved_columns` reports them.
+    """Returns the registered columns, with their names, that a model does not declare but that an earlier model may
+    require.
+
+    The registry does not say whether a column has a default, so all columns that must not be None are returned. Columns
+    that the model has under another alias are left out, because `moved_columns` reports them.
     """
     declared, moved = schema.layout_spec["columns"], {each.live for each in moved_columns(schema, layout)}
     return {
@@ -89,8 +91,8 @@ def dropped_columns(schema: TableSchema, layout: Mapping[str, Any]) -> dict[str,
 
 
 def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list[TableSchema] | None:
-    """The models of a table that the registry knows, except those in `schemas`. None if one of them cannot be rebuilt
-    from the registry, because one of its codecs or its salt is defined by a program.
+    """Returns the registered models of a table, except those in `schemas`. Returns None if one of the models cannot be
+    rebuilt from the registry, because a program defines its salt or one of its codecs.
     """
     own = {(schema.family, schema.kind) for schema in schemas}
     others: list[TableSchema] = []
@@ -105,7 +107,7 @@ def registered_others(catalog: Registry, schemas: Sequence[TableSchema]) -> list
 
 
 def _undeclared_name(column: bytes, models: Sequence[tuple[Sequence[bytes], ToDeclare]]) -> str | None:
-    """The column as a model would declare it; None if one of the models declares it already."""
+    """Returns the column as a model would declare it, or None if one of the models already declares it."""
     family, shortest = column.partition(b":")[0], column
     for families, to_declare in models:
         if family in families:

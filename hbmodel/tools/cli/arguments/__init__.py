@@ -1,1 +1,1 @@
-"""What commands are given: stores, tables, models, conditions and numbers on the command line."""
+"""The arguments of commands: stores, tables, models, conditions and numbers on the command line."""

@@ -21,7 +21,7 @@ NULL_CONDITION = re.compile(r"([^\s=!<>^]+) is (not )?null")
 
 
 def value_of(table: TableFromRegistry, name: str, text: str) -> Any:
-    """Parses the text of a field's value.
+    """Parses the text of a value of a field.
 
     Raises:
         UnknownField: the model has no such field.
@@ -52,14 +52,16 @@ def _stored(codec: Codec[Any], value: Any) -> bytes | None:
 
 
 def _is_combination(value: Any, members: Collection[Any]) -> bool:
-    """Whether a value may be a combination of flags; the registry does not say whether an enumeration has flags."""
+    """Returns whether a value may be a combination of flags. The registry does not record whether an enumeration has
+    flags.
+    """
     flags = all(isinstance(each, int) and each >= 0 and each & (each - 1) == 0 for each in members)
     return flags and isinstance(value, int) and value & ~sum(members) == 0
 
 
 def condition(table: TableFromRegistry, text: str) -> Predicate:
-    """The predicate of a condition such as `field>=value`. Values are parsed by the field's codec; no text is evaluated
-    as code.
+    """Returns the predicate of a condition such as `field>=value`. The field's codec parses the values, and no text is
+    evaluated as code.
 
     Raises:
         QueryError: the text is not a condition.
@@ -89,7 +91,7 @@ def _expression(schema: TableSchema, name: str) -> FieldExpression[Any]:
 
 
 def key_fields(table: TableFromRegistry, pairs: Sequence[str]) -> dict[str, Any]:
-    """The key fields given as `field=value` and `field is null`.
+    """Returns the key fields given as `field=value` and `field is null`.
 
     Raises:
         QueryError: an argument has another form, does not name a key field, or repeats a field.
@@ -107,18 +109,18 @@ def key_fields(table: TableFromRegistry, pairs: Sequence[str]) -> dict[str, Any]
 
 
 def are_fields(schema: TableSchema, given: Sequence[str]) -> bool:
-    """Whether arguments are key fields, and not a pasted key."""
+    """Returns whether arguments are key fields and not a pasted key."""
     return all(_field_named(text) in schema.layout.names for text in given)
 
 
 def looks_like_field(text: str) -> bool:
-    """Whether a text has the form of a field with its value, whatever the field is."""
+    """Returns whether a text has the form of a field with its value, even if there is no such field."""
     name = _field_named(text)
     return name is not None and name.isidentifier()
 
 
 def _field_named(text: str) -> str | None:
-    """The name in `field=value`, `field is null` or `field is not null`; None for any other text."""
+    """Returns the name in `field=value`, `field is null` or `field is not null`, or None for any other text."""
     name, equals, _ = text.partition("=")
     null = NULL_CONDITION.fullmatch(text)
     return name if equals else None if null is None else null[1]

@@ -1,4 +1,4 @@
-"""Opens the store of a command, which never creates the file of an embedded store."""
+"""Opens the store of a command, without ever creating the file of an embedded store."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hbmodel.store.port import Store
 
 
 def connect_existing(url: str) -> Store:
-    """Opens the store that a URL names, as `hb.connect` does.
+    """Opens the store of a URL, as `hb.connect` does.
 
     Raises:
-        StoreURLError: the URL cannot be parsed, or names a file that does not exist.
+        StoreURLError: the URL cannot be parsed, or the file in it does not exist.
     """
     path = embedded_path(url)
     if path is not None and not Path(path).exists():

@@ -32,7 +32,7 @@ _BROKEN: dict[Kind, str] = {
 
 
 def _imported(module: str, named: str, kind: Kind) -> Any:
-    """The module of a model, or of splits.
+    """Returns the module of a model, or of splits.
 
     Raises:
         DeclarationError: there is no such module, or its code raises an error.
@@ -58,7 +58,7 @@ def _imported(module: str, named: str, kind: Kind) -> Any:
 
 
 def find_object(named: str, kind: Kind = "model") -> Any:
-    """The object `package.module:name`, or a whole module; modules in the current directory are found.
+    """Returns the object `package.module:name`, or a whole module. Modules in the current directory are found, too.
 
     Raises:
         DeclarationError: there is no such object.
@@ -77,7 +77,7 @@ def find_object(named: str, kind: Kind = "model") -> Any:
 
 
 def find_splits(named: str | None) -> Any:
-    """The splits `package.module:name`; None if no name is given.
+    """Returns the splits `package.module:name`, or None if no name is given.
 
     Raises:
         DeclarationError: there is no such object.
@@ -86,7 +86,7 @@ def find_splits(named: str | None) -> Any:
 
 
 def find_model(named: str) -> type[Any]:
-    """The model `package.module:Class`.
+    """Returns the model `package.module:Class`.
 
     Raises:
         DeclarationError: there is no such model.
@@ -101,15 +101,16 @@ def find_model(named: str) -> type[Any]:
         )
     if not isinstance(target, type):
         raise DeclarationError(_NO_MODEL, model=named)
-    schema_of(target)  # raises if the class is no model
+    schema_of(target)  # raises an error if the class is no model
     return target
 
 
 def find_declared(names: Iterable[str], *, sequences: bool = True) -> list[Declared]:
-    """Models, dictionaries and sequences, each named as `package.module:name`, or all models and sequences of a module.
+    """Returns models, dictionaries and sequences, each given as `package.module:name`, or all models and sequences of a
+    module.
 
     Args:
-        sequences: whether a module also stands for its sequences.
+        sequences: whether the name of a module also stands for its sequences.
 
     Raises:
         DeclarationError: there is no such declaration, or a module contains none.
@@ -130,8 +131,9 @@ def find_declared(names: Iterable[str], *, sequences: bool = True) -> list[Decla
 
 
 def _declared_in(module: ModuleType) -> Iterator[Declared]:
-    """The models and sequences in a module. Models that it imports from other packages do not belong to it. Models that
-    another one replaces are left out. Dictionaries are left out too, because those that models use need not be named.
+    """Yields the models and sequences in a module. Models that it imports from other packages are left out, and so are
+    models that another model replaces. Dictionaries are left out too, because the dictionaries that models use need not
+    be given.
     """
     schemas: list[TableSchema] = []
     for value in vars(module).values():
@@ -145,7 +147,7 @@ def _declared_in(module: ModuleType) -> Iterator[Declared]:
 
 
 def load_model(named: str, table: str) -> type[Any]:
-    """The model `package.module:Class`, which must belong to the table.
+    """Returns the model `package.module:Class`, which must belong to the table.
 
     Raises:
         DeclarationError: there is no such model.

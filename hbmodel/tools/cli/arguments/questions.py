@@ -1,4 +1,4 @@
-"""The question that a command asks before a step that cannot be undone, and the options to answer or avoid it."""
+"""The question that a command asks before a step that cannot be undone, and the options that answer or avoid it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Only report what 
 
 
 def confirm(question: str) -> None:
-    """Asks on standard error; ends the command with exit status 1 if the answer is no, or if nobody can answer."""
+    """Asks a question on standard error. Ends the command with exit status 1 if the answer is no, or if nobody can
+    answer.
+    """
     try:
         click.confirm(question, abort=True, err=True)
     except click.Abort:

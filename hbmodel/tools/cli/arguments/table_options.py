@@ -1,4 +1,4 @@
-"""The options of commands that read a table by its description in the registry, and the opened table."""
+"""The options of commands that read a table with its description in the registry, and the opened table."""
 
 from __future__ import annotations
 
@@ -37,16 +37,18 @@ def table_options(command: Command) -> Command:
 def opened(
     table: str, url: str, registry: str, family: str | None, kind: str | None
 ) -> Iterator[tuple[Store, TableFromRegistry]]:
-    """Opens the store, and the table as described in the registry; the names of dictionaries are looked up."""
+    """Opens the store, and the table as the registry describes it, for its block. In the block, the names of
+    dictionaries can be looked up.
+    """
     with connect_existing(url) as store, Names(store, registry=registry).bound():
         yield store, TableFromRegistry.find(Registry(store, registry), table, family, kind)
 
 
 def known_keys(catalog: Registry, table: str) -> list[RegistryKey]:
-    """Every model of a primary table.
+    """Returns every model of a primary table.
 
     Raises:
-        TableNotFound: the registry knows no model of the table.
+        TableNotFound: no model of the table is registered.
     """
     places = catalog.keys_of_table(table)
     if not places:

@@ -1,4 +1,4 @@
-"""The options of commands that work on tables while programs use them: the store, the times, and the speed."""
+"""The options of commands that work on tables while programs use the tables: the store, the times, and the speed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hbmodel.tools.cli.arguments.store_options import registry_option, store_opt
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 LONGEST = 1e9
-"""The largest number of seconds that an option takes; the system cannot wait for times that are much longer."""
+"""The largest number of seconds that an option accepts. The system cannot wait for much longer times."""
 
 Command = Callable[..., Any]
 
 
 def seconds_of(_ctx: click.Context, parameter: click.Parameter, value: str | float | None) -> float | None:
-    """A time such as 30s, 10m, 6h or 1d, in seconds; a bare number is seconds."""
+    """Returns a time such as 30s, 10m, 6h or 1d in seconds. A number without a unit is in seconds."""
     if value is None:
         return None
     text = str(value)
@@ -47,7 +47,7 @@ def _time(name: str, default: float | None, text: str) -> Callable[[Command], Co
 
 
 def common_options(command: Command) -> Command:
-    """Adds the options of every command."""
+    """Adds the options that all these commands have."""
     options: list[Callable[[Command], Command]] = [
         store_option,
         registry_option,
@@ -63,7 +63,7 @@ def common_options(command: Command) -> Command:
 
 
 def times_of(options: Mapping[str, Any]) -> IndexTimes:
-    """The times given as options."""
+    """Returns the times given as options."""
     return IndexTimes(options["lease"], options["longest_call"], options["grace"], options["clock_bound"])
 
 

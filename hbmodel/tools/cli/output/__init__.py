@@ -1,1 +1,1 @@
-"""What commands print: objects, errors and the programs that they wait for."""
+"""The output of commands: objects, errors, and the programs for which a command waits."""

@@ -1,4 +1,4 @@
-"""An error as the command prints it: one line, with its code at the end."""
+"""Makes the text of an error that a command prints: one line, with the error's code at the end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from hbmodel.errors import HbmodelError
 
 
 def one_line(error: HbmodelError) -> str:
-    """The text of an error without line breaks, followed by its code, which can be searched for in docs/errors.md."""
+    """Returns the text of an error without line breaks, followed by its code, which docs/errors.md explains."""
     return f"{' '.join(str(error).split())} ({error.code})"
 
 
 def bare_line(error: HbmodelError) -> str:
-    """The message and the details of an error in one line, without the advice for programs that some errors add."""
+    """Returns the message and the details of an error in one line, without the advice for programs that some errors
+    add.
+    """
     return " ".join(HbmodelError.__str__(error).split())

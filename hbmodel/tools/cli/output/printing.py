@@ -1,4 +1,4 @@
-"""Objects and tables as the command line prints them: aligned text, or lines of JSON."""
+"""Prints objects and tables as aligned text or as lines of JSON."""
 
 from __future__ import annotations
 

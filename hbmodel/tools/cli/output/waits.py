@@ -1,4 +1,4 @@
-"""Shows which programs a command waits for."""
+"""Shows for which programs a command waits."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _UNLISTED = (
 
 
 def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
-    """Says for which programs a command waits or, if none can be named, how long it waits at most."""
+    """Returns a text that says for which programs a command waits or, if they cannot be named, how long it waits at
+    most.
+    """
     assert progress.waits_for is not None, "the command is waiting"
     return wait_text(progress.seconds_left or 0, progress.waits_for, progress.writers)
 
 
 EVERY = 60.0
-"""The seconds after which a wait is mentioned again."""
+"""The number of seconds after which a wait is mentioned again."""
 
 SHORT = 5.0
 """A wait for programs that cannot be named is mentioned only if it may last longer than this many seconds."""
@@ -34,7 +36,7 @@ _NUMBERS = re.compile(r"\d+ s\b")
 
 
 def _advice(progress: IndexProgress | MigrationProgress, again: bool) -> str:
-    """What else to say about a wait, once."""
+    """Returns advice about a wait, which is printed once."""
     if progress.writers:
         return SHORTEN if again else ""
     return _UNLISTED if progress.waits_for == "writers" else ""
@@ -43,9 +45,11 @@ def _advice(progress: IndexProgress | MigrationProgress, again: bool) -> str:
 def told_at_times(
     now: Callable[[], float] = time.monotonic,
 ) -> Callable[[IndexProgress | MigrationProgress], None]:
-    """A function that prints to standard error for whom a command waits: each program when the wait for it begins, when
-    the reason changes, and once a minute. It also says once why programs cannot be named, and, if the wait for a
-    program lasts a minute, what to do if the program was killed.
+    """Returns a function that prints to standard error for which programs a command waits.
+
+    Each program is printed when the wait for it begins, when the reason changes, and once a minute. The function also
+    prints once why programs cannot be named and, if the wait for a program lasts a minute, what to do if the program
+    was killed.
     """
     printed_at: dict[str, float] = {}
 
