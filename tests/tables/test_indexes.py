@@ -511,6 +511,44 @@ def test_what_crashes_left_is_found_and_repaired(bed: Bed, two: Two) -> None:
     assert check_sound(bed.store, two.after).stale == 0
 
 
+def marked(default: str) -> Any:
+    @hb.model(table="index_defaults", family="d")
+    class Marked:
+        name: hb.Key[str] = hb.key()
+        size: hb.Column[int] = hb.column("s")
+        mark: hb.Column[str] = hb.column("m", default=default)
+
+        by_mark = hb.index("mark")
+
+    return Marked
+
+
+def test_an_index_is_repaired_after_a_default_has_changed() -> None:
+    @hb.model(table="index_defaults", family="d")
+    class Unmarked:
+        name: hb.Key[str] = hb.key()
+        size: hb.Column[int] = hb.column("s")
+
+    old, new = marked("old"), marked("new")
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Unmarked)
+        with hb.Session(store) as session:
+            session.add_all(Unmarked(name=name, size=1) for name in "ab")
+        hb.alter(store, old)
+        hb.indexes.build_index(store, old, "by_mark")
+        with hb.Session(store) as session:
+            session.add(old(name="c", size=2, mark="old"))
+
+        def found(mark: str) -> list[str]:
+            return [each.name for each in hb.Session(store).query(new).where(new.mark == mark)]
+
+        assert (found("old"), found("new")) == (["c"], [])
+        assert hb.indexes.verify_index(store, new, "by_mark").missing == 2
+        repaired = hb.indexes.repair_index(store, new, "by_mark")
+        assert (repaired.put, hb.indexes.verify_index(store, new, "by_mark").sound) == (2, True)
+        assert (found("old"), found("new")) == (["c"], ["a", "b"])
+
+
 @pytest.mark.lengthy
 def test_markers_are_purged_when_they_are_old(bed: Bed, two: Two) -> None:
     session = open_session(bed.store)
