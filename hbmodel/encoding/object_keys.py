@@ -79,7 +79,7 @@ class ObjectKeyForm:
         return (place[: self.salt] + rest if self.salt else rest), self.kind + place[end:]
 
     def join(self, row: bytes, prefix: bytes) -> bytes:
-        """Joins a row key and a qualifier prefix to an object key. The prefix includes the kind.
+        """Joins a row key and a qualifier prefix into an object key. The prefix includes the kind.
 
         Raises:
             DecodingError: the row is shorter than the salt or is not the constant row, or the prefix does not begin

@@ -117,7 +117,8 @@ def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Proto
 def mask_of(
     schema: TableSchema, row: bytes, cells: Mapping[bytes, Cell], now: int, bound: int
 ) -> Delete | ClockError | None:
-    """Returns the delete of the cells of a row that a delete at the server's time might not hide.
+    """Returns a delete for those cells of a row that are too new to be hidden reliably by a delete at the server's
+    time.
 
     Returns:
         The delete; or an error if a cell is further ahead than the bound; or None if every cell is old.

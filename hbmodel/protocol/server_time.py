@@ -150,9 +150,9 @@ def traces_of(schema: TableSchema, row: Row) -> list[Put]:
     """Returns the traces of a row that moves to another key. From the traces, inserts that have put the row learn that
     it has moved.
 
-    The delete of the row has the server's time. A trace must be later than this delete as long as an insert may look
-    for it. A trace replaces a cell that shows which insert put the row, and gets the time at which this cell would
-    expire.
+    The delete of the row has the server's time. So that the delete does not hide a trace while an insert may still look
+    for the trace, the trace has a later timestamp than the delete. A trace replaces a cell that shows which insert put
+    the row, and gets the time at which this cell would expire.
     """
     owned = {
         column: cell

@@ -150,7 +150,7 @@ class Dictionary(FixedWidth[str]):
         return value
 
     def written(self, name: str) -> str:
-        """Returns a valid name as text whose `encode()` returns the bytes in the tables."""
+        """Checks a name and returns it as a str. `encode()` of this str returns the bytes in the tables."""
         return name
 
     def read(self, data: bytes) -> str:

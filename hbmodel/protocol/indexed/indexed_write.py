@@ -183,8 +183,8 @@ def _not_there(schema: TableSchema, outcomes: Sequence[Outcome]) -> Protocol[dic
     """Returns the failed outcomes of puts that took too long and whose rows are absent and have no marker.
 
     The outcome of such a put cannot be known. Its row may have been deleted and the marker purged. Or the put had the
-    time of an earlier marker, and arrived at the moment when that marker was purged, because a store without
-    conditional deletes purges unconditionally.
+    timestamp of an earlier marker, and arrived just as that marker was purged: a store without conditional deletes
+    purges unconditionally, and so removes the put as well.
     """
     rows = [outcome.key for outcome in outcomes if outcome.action == "put"]
     rows_read: Sequence[Row | None] = (yield GetRows(schema.table, rows, [schema.version_column])) if rows else ()

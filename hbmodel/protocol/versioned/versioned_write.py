@@ -76,8 +76,8 @@ def write_rounds(
 
 
 def insert_versioned(planner: VersionedRowPlanner, write: RowWrite, sent: SentChanges) -> Protocol[list[Outcome]]:
-    """Puts an object of a versioned model if its key is free. Returns the outcome, which has been acknowledged by then,
-    as the only item of a list. Raises `RowExists` if the key is not free.
+    """Puts an object of a versioned model if its key is free. Returns a list with one item: the outcome, which is
+    already acknowledged. Raises `RowExists` if the key is not free.
     """
     (outcome,) = outcomes = yield from write_versioned_batch(planner, [write], sent, insert=True)
     if outcome.error is not None:

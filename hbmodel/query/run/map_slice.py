@@ -32,8 +32,8 @@ V = TypeVar("V")
 D = TypeVar("D")
 
 BACKWARDS = 8
-"""How many removed entries `last` skips by separate searches for one entry. After that, it scans backwards without a
-limit.
+"""The number of removed entries that `last` skips one at a time, with a separate search for each. After that, it scans
+backwards without a limit.
 """
 
 LIMIT_GROWTH = 2

@@ -178,8 +178,8 @@ class GatewayStore(GatewayClient):
     ) -> tuple[bool, Sequence[Row | None] | None]:
         """Changes a row on a condition, and reads it in the same round trip; see `ChangeAndGetStore`.
 
-        A gateway carries out the requests of one connection sequentially, so the read is after the change. The read is
-        left out over HTTP, and after deletes at the server's time, which need a tick of the clock.
+        A gateway carries out the requests of one connection sequentially, so the read is after the change. There is no
+        read over HTTP, nor after a delete at the server's time, because such a delete must be followed by a clock tick.
         """
         mutations = (change.put,) if isinstance(change, ConditionalPut) else change.mutations
         if self._wire.transport == "http" or deletes_now(mutations):

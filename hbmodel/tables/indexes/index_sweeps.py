@@ -242,7 +242,7 @@ class Sweeps:
         return counts + self.claim(rows)
 
     def put_missing(self, findings: RowFindings) -> Counts | None:
-        """Reads rows with missing entries again, and puts the missing entries. Returns None if this took too long."""
+        """Rereads the rows that have missing entries, and puts these entries. Returns None if this took too long."""
         since = self.clock.now()
         again = self.store.get(
             self.indexer.schema.table, [entries.row for entries in findings.missing], self.indexer.columns

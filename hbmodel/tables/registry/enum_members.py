@@ -30,7 +30,7 @@ class MemberChange:
 
     @property
     def what(self) -> str:
-        """The field and the member, for people."""
+        """A readable name of the field and the member, for messages."""
         return f"{'' if self.place.startswith('key ') else 'column '}{self.place} member {self.member}"
 
 

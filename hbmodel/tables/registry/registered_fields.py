@@ -198,8 +198,8 @@ def _nameless(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def as_registered_names(schema: TableSchema, layout: Mapping[str, Any], renames: Sequence[Rename]) -> Mapping[str, Any]:
-    """Returns the declared layout with the registry's current names of key fields, if the declared name is registered
-    too, or if `renames` contains a rename of the field.
+    """Returns the declared layout. A key field whose declared name is also registered, or that `renames` renames, has
+    the registry's current name in it.
     """
     declared: Mapping[str, Any] = schema.layout_spec
     renamed = {rename.place for rename in renames}

@@ -46,7 +46,7 @@ same rule for reads, so sessions may read under any of them at the same time.
   every delete hides it.
 - adopting: as mixed, but updates need neither of these two measures. Rows without the liveness cell are still live,
   until a build has put that cell.
-- indexed: only rows are live whose liveness cell says that they are.
+- indexed: a row is live only if its liveness cell says so.
 
 A table that other programs write is always plain. It is like an unindexed table, but its rows, which never change, may
 have index entries.
