@@ -102,6 +102,41 @@ def test_a_group_changes_objects_of_all_kinds_in_one_call(bed: Bed) -> None:
     assert [account.number for account in session.query(Account).where(Account.bank == "x")] == [0, 1, 9]
 
 
+@pytest.mark.parametrize("bed", ATOMIC, indirect=True)
+def test_what_a_query_deletes_is_deleted_by_the_commit(bed: Bed) -> None:
+    session = opened(bed)
+    all_of_x = session.query(Account).where(Account.bank == "x")
+    told: list[int] = []
+
+    def begun() -> None:
+        with session.group(Account, bank="x") as group:
+            assert group.query(Account).where(Account.number < 2).delete(progress=told.append) == 2
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        begun()
+    assert (told, all_of_x.count()) == ([2], 3)
+    bed.store.calls.clear()
+    with session.group(Account, bank="x") as group:
+        assert group.query(Account).where(Account.amount == 100).reversed().limit(1).delete() == 1
+        group.update(group.get_one(Account, number=0), amount=7)
+        assert group.query(Bank).on_unreadable(print).delete() == 1
+        assert group.query(Account).where(Account.number > 50).delete() == 0
+    (call,) = bed.store.of_rows
+    assert [change.row for change in call.items] == [b"x"]
+    assert [(account.number, account.amount) for account in all_of_x] == [(0, 7), (1, 100)]
+    assert session.get(Bank, name="x") is None
+    group = session.group(Account, bank="x")
+    group.query(Account).delete()
+    with hb.Session(bed.store) as other:
+        other.update(Account(bank="x", number=0, amount=0), amount=8)
+    with pytest.raises(hb.ConflictError):
+        group.commit()
+    assert [(account.number, account.amount) for account in all_of_x] == [(0, 8), (1, 100)]
+    with pytest.raises(hb.QueryError, match="leave out select"):
+        group.query(Account).select(Account.amount).delete()
+
+
 CHANGES: dict[str, Any] = {
     "an object that was read": lambda s: s.update(Account(bank="x", number=0, amount=0), amount=5),
     "one that was not": lambda s: s.update(Account(bank="x", number=2, amount=0), amount=5),

@@ -503,7 +503,18 @@ class Query(Generic[R_co]):
                 decoded, so a row is deleted even if they are damaged. With a function in `on_unreadable` whole objects
                 are read, and every row that cannot be read is kept.
         """
-        return self._source.delete(self.terms, whole(batch_size, "batch_size", 1), progress)
+        terms, table = self.terms, self.terms.schema.table
+        if terms.selection is not None:
+            raise QueryError("delete() deletes whole objects: leave out select().", table=table)
+        if terms.moment is not None:
+            raise QueryError("delete() deletes the current objects: leave out as_of().", table=table)
+        if terms.on_unreadable is leave_out:
+            raise QueryError(
+                "delete() deletes every item, so it does not silently leave out rows: give on_unreadable() a "
+                "function, which is called for each row that is kept.",
+                table=table,
+            )
+        return self._source.delete(terms, whole(batch_size, "batch_size", 1), progress)
 
     def page(self, size: int, after: str | None = None, *, before: str | None = None) -> Page[R_co]:
         """Returns the first page, the page after another one, or the page before another one.

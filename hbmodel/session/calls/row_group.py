@@ -4,7 +4,7 @@ since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
@@ -22,14 +22,17 @@ from hbmodel.errors import (
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.rows.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.schema import TableSchema, schema_of, schema_of_object
+from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.versioned.versioned_plan import RowVersion, row_written
 from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
 from hbmodel.query.ask.query import Query
+from hbmodel.session.calls.group_queries import GroupQueries
 from hbmodel.session.calls.update import update_call
 from hbmodel.session.commit.batches import Pending
 from hbmodel.session.commit.conflicts import RETRIES, again_upon_conflict, waits_between
 from hbmodel.session.commit.shared_row_batches import row_of
 from hbmodel.session.commit.unit_of_work import UnitOfWork
+from hbmodel.session.get_many import known_rows
 from hbmodel.session.thread_guard import Guard, guarded
 from hbmodel.store.port import Store
 from hbmodel.store.wide.row_versions import RowVersionCell, link_row_versions, read_versions_of
@@ -164,10 +167,13 @@ class RowGroup:
 
     @guarded
     def query(self, model: type[T]) -> Query[T]:
-        """Returns a query on the objects of a model in the row."""
+        """Returns a query on the objects of a model in the row. Its `delete()` is written at the commit of the group,
+        and returns the number of objects that the query finds.
+        """
         schema, fields = schema_of(model), self._fields(model)
         self._begun(schema)
-        query = self._session.query(model)
+        of_session = self._session.query(model)
+        query: Query[T] = Query(of_session.terms, GroupQueries(of_session._source, self._take_deletes))
         conditions: list[Predicate] = []
         for name, value in zip(fields, self._values, strict=True):
             field = getattr(model, name)
@@ -201,6 +207,11 @@ class RowGroup:
         schema = schema_of_object(obj)
         rows = KeyMapper(schema).rows(key_of(schema, obj))
         self._take(Pending(schema, obj, [DeleteRow(obj, row, version_of(schema, obj)) for row in rows]))
+
+    @guarded
+    def _take_deletes(self, schema: TableSchema, keys: Sequence[Mapping[str, Any]]) -> None:
+        for key in keys:
+            self._take(Pending(schema, key, [DeleteRow(key, row, UNKNOWN) for row in known_rows(schema, key)]))
 
     def _take(self, call: Pending) -> None:
         self._fields(call.schema.model)

@@ -7,9 +7,8 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import ConditionFailed, ConflictError, HbmodelError, PartialWrite, QueryError
+from hbmodel.errors import ConditionFailed, ConflictError, HbmodelError, PartialWrite
 from hbmodel.mapping.rows.mapper import key_of
-from hbmodel.mapping.rows.unreadable import leave_out
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.writes import DeleteRow
@@ -41,21 +40,10 @@ class BulkDelete:
         """Deletes all items and returns their number.
 
         Raises:
-            QueryError: the query selects fields, reads as of a time, or leaves out rows without reporting them.
             PartialWrite: an error occurred after something was deleted; `deleted` is the number of objects known to be
                 deleted.
         """
         schema = terms.schema
-        if terms.selection is not None:
-            raise QueryError("delete() deletes whole objects: leave out select().", table=schema.table)
-        if terms.moment is not None:
-            raise QueryError("delete() deletes the current objects: leave out as_of().", table=schema.table)
-        if terms.on_unreadable is leave_out:
-            raise QueryError(
-                "delete() deletes every item, so it does not silently leave out rows: give on_unreadable() a "
-                "function, which is called for each row that is kept.",
-                table=schema.table,
-            )
         names = schema.layout.names
         # If the query leaves out rows that cannot be read, only objects that the query returns are deleted, so whole
         # objects are read.
