@@ -284,6 +284,11 @@ ARGUMENTS = [
         hb.DeclarationError, "A sequence needs a name: it is the row key of its counter", lambda: hb.ids.IdSequence("")
     ),
     refused(
+        hb.DeclarationError,
+        "name of a sequence must be text that UTF-8 can encode",
+        lambda: hb.ids.IdSequence("\ud800"),
+    ),
+    refused(
         hb.DeclarationError, "A block must be a whole number of ids from 1", lambda: hb.ids.IdSequence("ids", block=0)
     ),
     refused(

@@ -39,6 +39,8 @@ def test_names_of_every_store(bed: Bed) -> None:
     assert [others.name_of(METRICS, number) for number in given_ids] == ["sys.cpu", "sys.mem", "Wärme", "sys.cpu"]
     assert list(others.starting_with(METRICS, "sys.")) == ["sys.cpu", "sys.mem"]
     assert list(others.starting_with(METRICS, limit=2)) == ["Wärme", "sys.cpu"]
+    with pytest.raises(hb.EncodingError):
+        others.starting_with(METRICS, None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(hb.errors.UnknownName):
         others.id_of(METRICS, "nothing")
     with pytest.raises(hb.DecodingError, match="The dictionary has no name for a stored id"):

@@ -122,8 +122,11 @@ class Database:
     def __init__(self, path: str | None, connect: Connect = open_connection) -> None:
         if path is not None and (not path or path == ":memory:"):
             raise StoreURLError("An embedded store needs the path of a file; for a store in memory use memory:.")
+        if path is not None and "\0" in path:
+            raise StoreURLError("The path of an embedded store must not contain a 00 character.", path=path)
         self._path = None if path is None else os.path.abspath(path)
         self._connect = connect
+        self._file: tuple[int, int] | None = None
         self._closed = False
         self._process = _Process()
         if path is not None:
@@ -173,6 +176,7 @@ class Database:
                 connection.execute("BEGIN IMMEDIATE")
                 process.writer = threading.get_ident()
                 try:
+                    self._check_file()
                     yield connection
                     connection.execute("COMMIT")
                 except BaseException:
@@ -234,13 +238,27 @@ class Database:
         # The lock of the link is held here, but `close` may have been called since the link was found.
         self._check_open()
         if link.connection is None:
+            self._check_file()
             link.open(
                 connection := _open_memory(self._connect)
                 if self._path is None
                 else _open_file(self._connect, self._path)
             )
+            if self._path is not None and self._file is None:
+                self._file = _identity(self._path)
             return connection
         return link.connection
+
+    def _check_file(self) -> None:
+        """Raises `StoreError` if the path no longer names the file that was opened. A write into the removed file would
+        be lost, and a new connection would open another file.
+        """
+        if self._path is not None and self._file is not None and _identity(self._path) != self._file:
+            raise StoreError(
+                "The embedded store's file was removed or replaced while the store was open: nothing was written. "
+                "Close the store, and open it again.",
+                path=self._path,
+            )
 
     # --- forks --------------------------------------------------------------------------------------------------------
 
@@ -304,6 +322,15 @@ class _Forks:
 
 
 _FORKS = _Forks()
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Returns the device and the number of the file at a path, or None if there is no file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _open_memory(connect: Connect) -> sqlite3.Connection:

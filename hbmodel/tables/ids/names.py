@@ -194,7 +194,7 @@ class Names:
             limit: maximum number of names.
         """
         self._check(dictionary)
-        if prefix:
+        if prefix != "":
             dictionary.constant(prefix)
         tables = all_tables_of(dictionary)
         keys = KeyRange.prefix(dictionary.written(prefix).encode())

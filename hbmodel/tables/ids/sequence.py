@@ -22,6 +22,13 @@ LARGEST_BLOCK = 2**31
 def _name(name: Any) -> Any:
     if not isinstance(name, str) or not name:
         raise DeclarationError("A sequence needs a name: it is the row key of its counter.", found=repr(name))
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise DeclarationError(
+            "The name of a sequence must be text that UTF-8 can encode: it has half of a surrogate pair.",
+            found=repr(name),
+        ) from None
     return name
 
 
@@ -100,7 +107,7 @@ class SequenceIds:
         """
         number = whole_number(count)
         if number is None or not 0 <= number <= LARGEST_BLOCK:
-            raise DeclarationError("Give a whole number of ids, at least 0.", found=repr(count))
+            raise DeclarationError("Give a whole number of ids from 0 to 2,147,483,648.", found=repr(count))
         with self._lock:
             if self._process != getpid():
                 self._next, self._end, self._process = 0, 0, getpid()

@@ -423,6 +423,29 @@ class TestFile:
         for bad_path in ("", ":memory:"):
             with pytest.raises(StoreURLError, match="An embedded store needs the path of a file"):
                 EmbeddedStore(bad_path)
+        with pytest.raises(StoreURLError, match="must not contain a 00 character"):
+            EmbeddedStore(str(tmp_path / "a\0b"))
+
+    @pytest.mark.parametrize("replaced", [False, True])
+    def test_nothing_is_written_into_a_file_that_was_removed(self, path: str, tmp_path: Path, replaced: bool) -> None:
+        other = tmp_path / "other.db"
+        EmbeddedStore(str(other)).close()
+        with EmbeddedStore(path) as store:
+            store.create_table(T, [Family(b"d")])
+            store.put(T, [Put(b"r", {b"d:a": b"1"}, 1)])
+            for end in ("", "-wal", "-shm"):
+                Path(path + end).unlink(missing_ok=True)
+            if replaced:
+                other.rename(path)
+            for _ in range(2):
+                with pytest.raises(StoreError, match="was removed or replaced while the store was open") as caught:
+                    store.put(T, [Put(b"r", {b"d:a": b"2"}, 2)])
+                assert caught.value.path == path
+            with ThreadPoolExecutor(1) as threads:  # a new connection does not open another file
+                assert isinstance(threads.submit(store.tables).exception(), StoreError)
+            assert Path(path).exists() == replaced
+        with EmbeddedStore(path) as store:
+            assert store.tables() == []
 
     def test_an_empty_file_is_a_new_store(self, path: str) -> None:
         Path(path).touch()
