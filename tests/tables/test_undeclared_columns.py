@@ -243,14 +243,21 @@ def test_found_is_what_is_held_and_not_declared(old: set[str], new: set[str], ro
 # --- required columns -------------------------------------------------------------------------------------------------
 
 
-def requiring(*names: str, **options: Any) -> Any:
-    """A model that requires these columns, the numbers among them with a codec whose values are never empty."""
+def requiring(*names: str, wide: bool = False, **options: Any) -> Any:
+    """A model that requires these columns, the numbers among them with a codec whose values are never empty. The
+    objects of a wide one share a row.
+    """
     hints = {name: hb.Column[int] if name in "bd" else hb.Column[str] for name in names}
     body: dict[str, Any] = {name: hb.column(name, hb.codecs.UInt8 if name in "bd" else hb.Text) for name in names}
     body |= {
-        "key": hb.key(),
+        **({"owner": hb.key(), "key": hb.key(in_qualifier=True)} if wide else {"key": hb.key()}),
         **options.pop("body", {}),
-        "__annotations__": {"key": hb.Key[str], **hints, **options.pop("hints", {})},
+        "__annotations__": {
+            **({"owner": hb.Key[str]} if wide else {}),
+            "key": hb.Key[str],
+            **hints,
+            **options.pop("hints", {}),
+        },
     }
     return hb.model(table="required", **options)(type("Requiring", (), body))
 
@@ -297,18 +304,23 @@ def test_rows_that_lack_a_required_column_are_found_in_a_sample(bed: Bed) -> Non
 @pytest.mark.lengthy
 @given(
     st.sampled_from([{}, VERSIONED, INDEXED, {"exists": hb.flag("f")}]),
+    st.booleans(),
     st.sets(st.sampled_from("abcd")),
     st.lists(st.dictionaries(st.sampled_from("abcde"), st.booleans()), max_size=4),
 )
 def test_what_is_found_to_be_missing_is_what_reads_miss(
-    options: Any, new: set[str], rows: list[dict[str, bool]]
+    options: Any, wide: bool, new: set[str], rows: list[dict[str, bool]]
 ) -> None:
-    old, model = requiring("e", **options), requiring(*sorted(new), "e", **options)
+    old, model = requiring("e", wide=wide, **options), requiring(*sorted(new), "e", wide=wide, **options)
+    owner, what = ({"owner": "o"}, "objects") if wide else ({}, "rows")
     with fresh(old) as store:
         with hb.Session(store) as session:
-            session.add_all(old(key=f"k{at}", e="") for at, row in enumerate(rows) if row.get("e"))
-        cells = [{f"d:{name}".encode(): b"1" * filled for name, filled in row.items()} for row in rows]
-        store.put("required", [Put(b"k%d" % at, row) for at, row in enumerate(cells) if row])
+            session.add_all(old(**owner, key=f"k{at}", e="") for at, row in enumerate(rows) if row.get("e"))
+        for at, row in enumerate(rows):
+            place, prefix = ("o", f"k{at}\0\1") if wide else (f"k{at}", "")
+            if row:
+                cells = {f"d:{prefix}{name}".encode(): b"1" * filled for name, filled in row.items()}
+                store.put("required", [Put(place.encode(), cells)])
         told = {
             effect: {
                 each.what[-1]: each.live
@@ -321,7 +333,7 @@ def test_what_is_found_to_be_missing_is_what_reads_miss(
         before = [row for row in rows if row.get("e") or ("e" in row and not options)]
         missing = {name: sum(lacks(row, name) for row in before) for name in new}
         unread = {name for name in new if missing[name] == len(before) > 0}
-        assert told["refused"] == dict.fromkeys(unread, f"missing in {len(before)} of {len(before)} sampled rows")
+        assert told["refused"] == dict.fromkeys(unread, f"missing in {len(before)} of {len(before)} sampled {what}")
         with pytest.raises(hb.SchemaMismatch) if unread else nullcontext():
             hb.alter(store, model)
         session = hb.Session(store)
@@ -329,19 +341,35 @@ def test_what_is_found_to_be_missing_is_what_reads_miss(
         objects, lacking = 0, 0
         for at, row in enumerate(rows):
             try:
-                objects += session.get(model, key=f"k{at}") is not None
+                objects += session.get(model, **owner, key=f"k{at}") is not None
             except hb.IncompleteRow:
                 objects += 1
                 lacking += lacks(row, "e")
                 assert any(lacks(row, name) for name in (*new, "e"))
         assert told["left"] == {
             **{
-                name: f"missing in {count} of {len(before)} sampled rows"
+                name: f"missing in {count} of {len(before)} sampled {what}"
                 for name, count in missing.items()
                 if 0 < count < len(before)
             },
-            **({"e": f"missing in {lacking} of {objects} sampled rows"} if lacking else {}),
+            **({"e": f"missing in {lacking} of {objects} sampled {what}"} if lacking else {}),
         }
+
+
+def test_only_objects_of_the_own_kind_can_lack_a_required_column() -> None:
+    def kinds(*names: str) -> tuple[Any, Any]:
+        return requiring(*names, wide=True, kind=b"a"), requiring("e", wide=True, kind=b"b")
+
+    (old, other), (new, _) = kinds("e"), kinds("e", "a")
+    with fresh(old, other) as store:
+        session = hb.Session(store)
+        session.add_all(other(owner="o", key=f"k{n}", e="x") for n in range(3))
+        session.commit()
+        assert [each.effect for each in hb.diff(store, new)] == ["safe"]
+        session.add_all(old(owner=owner, key=f"k{n}", e="x") for owner in "op" for n in range(2))
+        session.commit()
+        refused, _ = hb.diff(store, new)
+        assert (refused.effect, refused.live) == ("refused", "missing in 4 of 4 sampled objects")
 
 
 def lacks(row: dict[str, bool], name: str) -> bool:

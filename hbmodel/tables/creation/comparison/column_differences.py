@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
 from hbmodel.tables.creation.comparison.difference import Difference, Effect
 from hbmodel.tables.creation.comparison.lacking_columns import lacking_columns
+from hbmodel.tables.creation.comparison.object_places import object_places
 from hbmodel.tables.creation.comparison.undeclared_columns import (
     LiveColumns,
     dropped_columns,
@@ -21,6 +23,9 @@ from hbmodel.tables.registry.registry_table import Registry
 
 REQUIRED = "required"
 """The `declared` text of a difference about a required column that rows lack."""
+
+OBJECTS = 1_000
+"""The maximum number of objects that are examined, if a sampled row has several objects."""
 
 _UNMAPPED = "no field maps it: reads ignore it, and deleting the object deletes it too"
 _DROPPED = (
@@ -101,16 +106,19 @@ def _held(
 def _lacking(
     store: Store, table: DeclaredTable, live: LiveColumns, registered: Mapping[TableSchema, Registration]
 ) -> Iterator[Difference]:
-    """Yields the differences for required columns that sampled rows lack. Rows that objects share are not searched."""
+    """Yields the differences for required columns that objects of the sampled rows lack."""
     for schema, entry in registered.items():
-        if schema.wide is not None:
-            continue
         moved_places = {each.declared for each in moved_columns(schema, entry.layout)}
-        for each in lacking_columns(store, schema, live.rows, entry):
+        at_most = max(1, OBJECTS // max(1, len(live.rows)))
+        places = dict(
+            place for row, cells in live.rows.items() for place in islice(object_places(schema, row, cells), at_most)
+        )
+        for each in lacking_columns(store, schema, places, entry):
             column = each.column.decode("latin-1")
             if each.unreadable and column in moved_places:  # `moved_columns` reports this column
                 continue
-            missing = f"missing in {each.missing} of {each.objects} sampled rows"
+            what = "rows" if schema.wide is None else "objects"
+            missing = f"missing in {each.missing} of {each.objects} sampled {what}"
             effect: Effect = "refused" if each.unreadable else "left"
             why, family = _UNREADABLE if each.unreadable else _LACKING, column.partition(":")[0]
             yield Difference(table.name, "column", f"column {column}", REQUIRED, missing, effect, why, family)

@@ -16,8 +16,8 @@ from hbmodel.store.filters import And, KeyOnly, Pagination
 from hbmodel.store.port import Store
 from hbmodel.store.values import Get, Row
 from hbmodel.store.wide.folded import folded
-from hbmodel.store.wide.wide_rows import STRANGE, Unfolding
 from hbmodel.tables.creation.comparison.difference import Difference
+from hbmodel.tables.creation.comparison.object_places import object_places
 from hbmodel.tables.creation.comparison.undeclared_columns import CELLS
 from hbmodel.tables.creation.sampling import SAMPLE, sample_rows
 from hbmodel.tables.registry.entry_shape import entry_of
@@ -169,20 +169,8 @@ def _objects(store: Store, schema: TableSchema, maps: tuple[bytes, ...], count: 
         gets = [
             Get(place, sorted({*own, *(name for name in names if maps and name.startswith(maps))}))
             for row in batch
-            for place, names in _places(schema, row)
+            for place, names in object_places(schema, row.row, row.columns)
         ]
         for found in folded(store, schema.wide_rows).get_each(schema.table, gets) if gets else ():
             if found is not None:
                 yield found
-
-
-def _places(schema: TableSchema, row: Row) -> Iterator[tuple[bytes, Sequence[bytes]]]:
-    """Yields the key of each object of a row, with the columns of the object's cells."""
-    wide = schema.wide_rows
-    if wide is None:
-        yield row.row, [*row.columns]
-    elif schema.row is None or row.row == schema.row:
-        names = [*row.columns]
-        for found in Unfolding(wide).objects(row.row, names, [row.columns[name] for name in names]):
-            if STRANGE not in found.columns:
-                yield found.row, [*found.columns]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 from attrs import frozen
 
 from hbmodel.mapping.schema import LIVE, SPARE_FLAG_QUALIFIER, TableSchema
 from hbmodel.store.port import Store
 from hbmodel.store.values import Cell
+from hbmodel.store.wide.folded import folded
 from hbmodel.tables.registry.registration import Binding, Registration
 
 
@@ -30,16 +31,16 @@ class LackingColumn:
 
 
 def lacking_columns(
-    store: Store, schema: TableSchema, rows: Mapping[bytes, Sequence[bytes]], registration: Registration
+    store: Store, schema: TableSchema, rows: Mapping[bytes, Collection[bytes]], registration: Registration
 ) -> list[LackingColumn]:
-    """Returns the required columns that are missing in rows of a table.
+    """Returns the required columns that are missing in objects of a table.
 
-    Reading a row that lacks a required column raises `IncompleteRow`. If a row lacks all of them and nothing else shows
-    that it is an object, reads leave the row out.
+    Reading an object that lacks a required column raises `IncompleteRow`. If it lacks all of them and nothing else
+    shows that it is an object, reads leave it out.
 
     Args:
-        schema: the schema of a model whose objects do not share rows.
-        rows: the columns of each row, by its key; of a long row, some may be missing.
+        rows: the columns of each object, by its key, which in a wide model is the object key. Some columns of a long
+            row may be missing.
     """
     known = Binding(schema, (), (), (), registration.rows)
     required = {field.column: field for field in schema.columns if field.required}
@@ -48,7 +49,8 @@ def lacking_columns(
     read = sorted(column for column in {*required, *marks} if column is not None and column.partition(b":")[0] in live)
     if not required or not rows:
         return []
-    found = store.get(schema.table, list(rows), read) if read else [None] * len(rows)
+    view = folded(store, schema.wide_rows)
+    found = view.get(schema.table, list(rows), read) if read else [None] * len(rows)
     objects = [row.columns for row in found if row is not None and known.reader.exists(row)]
     columns = {column.encode("latin-1"): spec for column, spec in registration.layout["columns"].items()}
     maps = tuple(column for column, spec in columns.items() if spec["kind"] == "map")

@@ -11,7 +11,7 @@ from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.filters import And, KeyOnly, Pagination
 from hbmodel.store.port import Store
-from hbmodel.store.values import Get
+from hbmodel.store.values import Cell, Get
 from hbmodel.store.wide.wide_rows import ROW_VERSION
 from hbmodel.tables.creation.sampling import sample_rows
 from hbmodel.tables.registry.registered_fields import moved_columns
@@ -32,11 +32,11 @@ class LiveColumns:
     """The columns of sampled rows that no model declares.
 
     Attributes:
-        rows: the columns of each sampled row, at most `CELLS` columns per row.
+        rows: the cells of each sampled row, without their values, at most `CELLS` cells per row.
         held: for each undeclared column, written as a model would declare it, the number of rows that have it.
     """
 
-    rows: Mapping[bytes, Sequence[bytes]]
+    rows: Mapping[bytes, Mapping[bytes, Cell]]
     held: Mapping[str, int]
 
 
@@ -54,11 +54,11 @@ def unmapped_columns(
     table, mapped = schemas[0].table, {name for schema in schemas for name in schema.family_names}
     families = sorted(mapped & {family.name for family in store.families(table)})
     models = [(schema.family_names, _to_declare(schema)) for schema in (*schemas, *others)]
-    rows: dict[bytes, Sequence[bytes]] = {}
+    rows: dict[bytes, Mapping[bytes, Cell]] = {}
     doubtful: list[tuple[bytes, dict[str, bytes]]] = []
     for batch in sample_rows(store, table, count, families, And((Pagination(CELLS, 0), KeyOnly()))).batches:
         for row in batch:
-            rows[row.row] = [*row.columns]
+            rows[row.row] = row.columns
             columns_by_name = {
                 name: column for column in row.columns if (name := _undeclared_name(column, models)) is not None
             }
