@@ -501,3 +501,36 @@ def test_the_alias_of_an_external_column_may_be_corrected(store: hb.Store) -> No
     hb.create_tables(store, external("n"), create_external=True)
     hb.create_tables(store, external("note"))
     assert not hb.diff(store, external("note"))
+
+
+def with_two(function: Any, kind: Any, **aliases: str) -> Any:
+    """A model of two columns of one kind, with these names and aliases."""
+    options = {"factory": dict} if function is hb.map_column else {}
+    columns = {name: (kind, function(alias, **options)) for name, alias in aliases.items()}
+    return declare(
+        "renamed_kinds", {"key": (hb.Key[str], hb.key()), "text": (hb.Column[str], hb.column("t")), **columns}
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "call"),
+    [
+        (hb.column, hb.Column[str], 'declare hb.column("x")'),
+        (hb.counter, hb.Column[int], 'declare hb.counter("x")'),
+        (hb.map_column, hb.Map[str, int], 'declare hb.map_column("x")'),
+    ],
+)
+def test_a_column_with_another_alias_is_declared_by_its_own_function(function: Any, kind: Any, call: str) -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, with_two(function, kind, a="x", b="y"))
+        with pytest.raises(hb.SchemaMismatch) as caught:
+            hb.alter(store, with_two(function, kind, a="z", b="y"))
+        assert call in str(caught.value)
+
+
+def test_a_counter_with_the_name_of_another_one_gets_its_own_name_back() -> None:
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, with_two(hb.counter, hb.Column[int], a="x", b="y"))
+        with pytest.raises(hb.SchemaMismatch) as caught:
+            hb.Session(store).get(with_two(hb.counter, hb.Column[int], a="y"), key="k")
+        assert caught.value.renames == ["column d:y a: it is registered as b: restore this name"]

@@ -47,6 +47,9 @@ _EXTERNAL = (
     "forget TABLE --existing`: the table and its rows stay as they are. Then call hb.tables.adopt(store, Model)."
 )
 
+_DECLARED_BY = {"column": "hb.column", "counter": "hb.counter", "map": "hb.map_column"}
+"""The functions that declare columns, by the kind of the column."""
+
 SAFE: Sequence[How] = ("said", "seen")
 """The renames that `hb.alter` makes."""
 
@@ -76,12 +79,14 @@ class MovedColumn:
         live_name: the registered name.
         declared: the declared column, such as `d:amount`.
         live: the registered column; the model does not declare it.
+        function: the function that declares such a column, such as `hb.counter`.
     """
 
     field: str
     live_name: str
     declared: str
     live: str
+    function: str = "hb.column"
 
     @property
     def what(self) -> str:
@@ -94,7 +99,7 @@ class MovedColumn:
         alias = self.live.partition(":")[2]
         renamed = "" if self.field == self.live_name else f', renamed_from="{self.live_name}"'
         return (
-            f'{self.field}: its values are in {self.live}: declare hb.column("{alias}"{renamed}). If it is a new '
+            f'{self.field}: its values are in {self.live}: declare {self.function}("{alias}"{renamed}). If it is a new '
             "column, give the field another name"
         )
 
@@ -189,7 +194,7 @@ def moved_columns(schema: TableSchema, layout: Mapping[str, Any]) -> list[MovedC
         for live_place, live in columns.items():
             same = live["name"] == spec["name"] and not schema.external and _nameless(live) == _nameless(spec)
             if live_place not in declared and (same or said.get(place) in names_at(layout, live_place)):
-                moved.append(MovedColumn(spec["name"], live["name"], place, live_place))
+                moved.append(MovedColumn(spec["name"], live["name"], place, live_place, _DECLARED_BY[spec["kind"]]))
     return moved
 
 
@@ -270,10 +275,13 @@ def rename_hints(schema: TableSchema, layout: Mapping[str, Any]) -> list[str]:
     lines = [moved.hint for moved in moved_columns(schema, layout)]
     for rename in field_renames(schema, layout):
         is_key = rename.place.startswith("key ")
-        say = (
-            f"if it was called {rename.live} before, declare "
-            f'{"hb.key" if is_key else "hb.column"}(renamed_from="{rename.live}")'
-        )
+        if is_key or layout["columns"][rename.place]["kind"] == "column":
+            say = (
+                f"if it was called {rename.live} before, declare "
+                f'{"hb.key" if is_key else "hb.column"}(renamed_from="{rename.live}")'
+            )
+        else:  # counters have no `renamed_from`
+            say = f"it is registered as {rename.live}: restore this name"
         if rename.how == "ambiguous":
             lines.append(f"{rename.what} {rename.declared}: {say}")
         elif rename.how == "seen" and is_key:
