@@ -65,8 +65,8 @@ class Visit:
     price: hb.Column[int] = hb.column("p")  # in cents
 
 
-# A model whose objects are read, checked and then changed needs a version. Then all models in the
-# same family need one, and only HBase's Thrift2 gateway or an embedded store can check versions. So the money of an
+# A model whose objects are read, checked and then changed needs a version. If one model has a version, all models in
+# the same family need one, and only HBase's Thrift2 gateway or an embedded store can check versions. So the money of an
 # owner is in a separate table.
 
 

@@ -32,8 +32,8 @@ class Salt(ABC):
         buckets: the number of buckets.
         width: length of every bucket's prefix, in bytes.
         by: names of the key fields whose bytes determine the bucket; empty means all.
-        random: whether the bucket is random instead of computed. A model with indexes then needs a prefix of one byte,
-            the number of the bucket, because index entries also end with this byte.
+        random: whether the bucket is random instead of computed. If it is random, a model with indexes needs a prefix
+            of one byte, the number of the bucket, because index entries also end with this byte.
     """
 
     __slots__ = ()

@@ -11,8 +11,8 @@ class NextVersion(int):
     """The version that a row has after an update, if the update is carried out.
 
     If the returned copy is copied again, the new copies share this instance, so all of them learn whether the update
-    was carried out. If the update was not carried out, another program may write the row and give it this version. Then
-    none of the copies may count as read after that write.
+    was carried out. If it was not carried out, another program may write the row and give it the same version, and none
+    of the copies may seem to have been read after that write.
 
     Attributes:
         before: the version of the object that was updated.

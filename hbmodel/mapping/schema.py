@@ -335,9 +335,10 @@ class TableSchema:
         """The columns of the cells whose timestamps say when entries of a map column were last put. If objects share
         rows, a delete leaves these cells.
 
-        The delete removes the entries that it has found. An earlier put of entries may still take effect afterwards.
-        That put must stay hidden as a whole, or its entries would become visible again when a new object is put. So the
-        put of a new object does not overwrite these cells with empty ones either.
+        The delete removes only the entries that it has found, but an earlier put of entries may still take effect
+        afterwards. If the delete hid the timestamp of that put, the put of a new object would not know of its entries,
+        and they would become visible in the new object. For the same reason, the put of a new object does not overwrite
+        these cells with empty ones.
         """
         return tuple(map_field.column for map_field in self.maps if map_field.marked)
 

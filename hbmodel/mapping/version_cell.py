@@ -5,9 +5,9 @@ The first version of a row is the time of its write in ms, and every further ver
 has a later time than the write before it. So a row never has the same version twice, even if it is deleted, all its
 traces are purged, and it is put again.
 
-If a row moves between two tables, its cell begins with 04 or 05, and has nine more bytes after the version: 01 in the
-table where the row is sealed, or 00 in the table to which it was copied, and the nonce of this step. The version and
-the other nonces move unchanged with the row.
+If a row moves between two tables, its cell begins with 04 or 05, and has nine more bytes after the version. The first
+of them is 01 in the table where the row is sealed, and 00 in the table to which the row was copied. The others are the
+nonce of this step. The version and the other nonces move unchanged with the row.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from hbmodel.mapping.schema import TableSchema
 class WiderSchema(TableSchema):
     """The schema of a model that lacks columns of newer programs in other families.
 
-    A delete also removes the cells of the object's row in these families, and a move also moves them. Otherwise the
-    value of a deleted object would appear again in the next object with the same key.
+    A delete also removes the cells of the object's row in these families, and a move also moves them. If these cells
+    remained, the value of a deleted object would appear again in the next object with the same key.
 
     Attributes:
         every_family: the families of the model and of the newer programs, sorted.

@@ -96,8 +96,8 @@ class SharedOffset:
         self._heard = before, server, after, self.running()
 
     def heard(self, bound: int) -> Offset | None:
-        """Returns the offset computed from the time that was last recorded, which is used only once. Returns None if no
-        time was recorded, or if the offset exceeds the bound.
+        """Returns the offset computed from the time that was last recorded. Each recorded time is used only once.
+        Returns None if no time was recorded, or if the offset exceeds the bound.
         """
         heard, self._heard = self._heard, None
         if heard is None:
@@ -233,7 +233,8 @@ class ServerClock:
     def _ask(self) -> tuple[int, int, int]:
         """Returns the server's time, with a reading of the wall clock from before and one from after the request.
 
-        A request with an unknown outcome is repeated once, because it writes only the clock cell.
+        A request with an unknown outcome is repeated once. This is safe, because the request writes only the clock
+        cell.
         """
         before = self._wall()
         try:

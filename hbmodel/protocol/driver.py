@@ -265,8 +265,8 @@ def drive(store: Store, protocol: Protocol[R], clock: Clock | None = None, check
 
     Args:
         check: called before each request that changes something, until the acknowledgement. If it raises
-            `SchemaMismatch`, this error is thrown into the protocol at its operation. The operation has not begun. But
-            if it consists of several requests, some of them may have been carried out.
+            `SchemaMismatch`, this error is thrown into the protocol at its operation. An operation of a single request
+            has then not been sent. Of an operation of several requests, some may have been carried out.
 
     Raises:
         UnknownOutcome: the store could not be reached any more after a conditional change of a row was carried out.
@@ -330,13 +330,13 @@ def _changes_one_row(operation: Change) -> bool:
 
 
 def counts_again(schema: TableSchema, operation: Operation) -> bool:
-    """Returns whether carrying out an operation a second time could undo writes that another program has made in
-    between.
+    """Returns whether carrying out an operation a second time could undo writes that another program has made since the
+    first time.
 
     This is possible for a change in the model's table whose timestamp the server sets. It is also possible for a
-    conditional change in this table: the row may satisfy the condition again; or the repetition is refused, and the
-    change is planned again over the cells that the other program has written. Puts of stamps, and changes in other
-    tables, undo nothing.
+    conditional change in this table: the row may satisfy the condition again, or the repetition is refused and the
+    protocol plans the change again, over the cells that the other program has written. Puts of stamps, and changes in
+    other tables, undo nothing.
     """
     mutations: Iterable[Put | Delete]
     match operation:
@@ -365,14 +365,14 @@ class Resumable:
 
     After an error of the store, or of the clock, the protocol stays suspended at the operation that failed. The next
     `run` executes the same operation again, with the same timestamps. In this way, a put with an unknown outcome is
-    retried (rule 3). If the protocol itself raised an error, or the indexes of its table changed while it ran, it is
-    started again from the beginning.
+    retried (rule 3). If the protocol itself raised an error, or if the indexes of its table changed while it ran, the
+    next `run` starts it from the beginning.
 
     Args:
         check: called before each request that changes something, until the acknowledgement, except directly after the
             start. It raises `SchemaMismatch` if the protocol must be started again.
-        once: returns whether carrying out an operation a second time could undo writes that another program has made in
-            between.
+        once: returns whether carrying out an operation a second time could undo writes that another program has made
+            since the first time.
 
     Attributes:
         outcomes: the acknowledged outcomes, or None before the acknowledgement.

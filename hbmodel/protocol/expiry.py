@@ -1,9 +1,9 @@
 """The expiry of rows: the TTL that a put may have, and how a row stores the time of its expiry.
 
 A store does not return the TTL of a cell (Thrift has no field for it), but a program that changes a row must know that
-the row will expire. Otherwise, some cells would outlive others. So a put with a TTL stores the time of expiry, in 8
-bytes as ms since 1970. It is stored after the first byte of the liveness cell if rows have one, otherwise in a separate
-cell, `_t`.
+the row will expire: cells that it put without a TTL would outlive the others. So a put with a TTL stores the time of
+expiry, in 8 bytes as ms since 1970. It is stored after the first byte of the liveness cell if rows have one, otherwise
+in a separate cell, `_t`.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def end_of_adopted(schema: TableSchema, row: Row) -> int | None:
     and without a liveness cell.
 
     The row was read with every column of the model. A later put by a writer that sets no liveness cell leaves an older
-    liveness cell in place, but its own cells are newer.
+    liveness cell in place. So the liveness cell counts only if no cell of the object is newer.
     """
     cell = row.columns.get(schema.liveness_column)
     end = end_of_live(row, schema.liveness_column)
@@ -153,8 +153,8 @@ def end_of_unindexed(row: Row, column: bytes) -> int | None:
     """Returns the time at which a row expires, or None if it does not expire. The time is read from the row's cell in
     the column `column`. The row must have been read with every column of the model.
 
-    A later put without a TTL leaves that cell in place, but its own cells are newer. A stamp (see `server_time`) does
-    not count as a newer cell.
+    A later put without a TTL leaves that cell in place. So the cell counts only if no other cell is newer, apart from
+    stamps (see `server_time`).
     """
     cell = row.columns.get(column)
     stamp = column.removesuffix(EXPIRY_QUALIFIER) + STAMP_QUALIFIER

@@ -2,11 +2,12 @@
 
 If a counter is incremented several times in one millisecond, each increment gives its cell a timestamp that is one
 above the previous timestamp. So the cell may be ahead of the server's clock, and a delete at the server's time does not
-hide it. Then the column is also deleted up to the cell's own timestamp, and the delete is acknowledged only when the
-clock has passed that timestamp, since later writes and increments must not be hidden.
+hide it. In this case, the column is also deleted up to the cell's own timestamp, and the delete is acknowledged only
+when the clock has passed that timestamp, since later writes and increments must not be hidden.
 
 Other programs may put cells with explicit timestamps. If a cell is ahead of the server's clock by no more than the
-clock bound, every call that reads it waits until the clock has reached it. If it is further ahead, the call is refused.
+clock bound, every write that reads the cell waits until the clock has reached the cell's timestamp. If the cell is
+further ahead, the write is refused.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ read and the delete, the new cell includes the old value, and must be hidden too
 """
 
 ROUNDS = 5
-"""The maximum number of times that a deleted row is read again to find increments above its mask. By then, programs
-that read a row before they increment it have stopped incrementing it.
+"""The maximum number of times that a deleted row is read again to find increments above its mask. After so many reads,
+programs that read a row before they increment it have found it deleted, and have stopped incrementing it.
 """
 
 
@@ -36,8 +37,8 @@ def read_masks(
 ) -> Protocol[dict[bytes, Delete | ClockError]]:
     """Reads columns of rows that will be deleted at the server's time, and returns the masks of the rows, by row key.
 
-    A mask is a delete of the cells that the delete of the row might not hide, or an error that says why they cannot be
-    hidden.
+    A mask is an additional delete, for the cells that might outlive the delete of their row. If these cells cannot be
+    hidden, the mask is an error that says why.
 
     Args:
         columns: the columns that may have cells ahead of the server's clock.
@@ -104,7 +105,7 @@ def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Proto
     server's time hides all of the cells.
 
     Counters are often ahead of the server's clock, so for counters the server's time is always requested. For other
-    cells, it is requested only if this machine's clock has not reached the times of the cells.
+    cells, it is requested only if this machine's clock has not reached their timestamps.
     """
     cells = [(column, cell.timestamp) for row in rows for column, cell in row.items()]
     if not cells:
@@ -117,11 +118,11 @@ def time_for(schema: TableSchema, rows: Iterable[Mapping[bytes, Cell]]) -> Proto
 def mask_of(
     schema: TableSchema, row: bytes, cells: Mapping[bytes, Cell], now: int, bound: int
 ) -> Delete | ClockError | None:
-    """Returns a delete for those cells of a row that are too new to be hidden reliably by a delete at the server's
-    time.
+    """Returns the mask of a row: an additional delete, for the cells that might outlive a delete of the row at the
+    server's time.
 
     Returns:
-        The delete; or an error if a cell is further ahead than the bound; or None if every cell is old.
+        The mask; or an error if a cell is further ahead than the bound; or None if every cell is old.
     """
     counters = schema.counter_columns & cells.keys()
     ends = {column: cell.timestamp + (MARGIN if column in counters else 0) for column, cell in cells.items()}
@@ -165,8 +166,8 @@ def newest_beside_counters(schema: TableSchema, row: Row | None) -> int:
 
 
 def await_replaced(schema: TableSchema, replaced: Mapping[bytes, int], bound: int) -> Protocol[dict[bytes, ClockError]]:
-    """Waits until the server's clock has reached the times of cells that will be replaced or deleted at the server's
-    time.
+    """Waits until the server's clock has reached the timestamps of cells that will be replaced or deleted at the
+    server's time.
 
     Args:
         replaced: for each row, by its key, the timestamp of the newest cell that will be replaced or deleted.

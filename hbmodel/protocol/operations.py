@@ -93,7 +93,7 @@ class CheckAndMutateRows:
 
     Attributes:
         waiting: rows of the same batch that are changed in a later round. In a wide model these are objects. A commit
-            that changes each wide row as a whole does not change a wide row that holds a waiting object.
+            that changes each wide row as a whole does not yet change a wide row that holds a waiting object.
         fences: whether the changes are fences, which make writes of other programs fail. Fences are not writes of the
             batch, and are not combined with other changes.
     """
@@ -154,8 +154,8 @@ class ReadClock:
     """Reads the clock. Answer: the time in ms since 1970, by this machine's clock corrected to the server's.
 
     Attributes:
-        exact: whether to request the server's time now. Then the answer is not earlier than any time that the server's
-            clock showed before the call.
+        exact: whether to request the server's time now. If so, the answer is not earlier than any time that the
+            server's clock showed before the call.
     """
 
     exact: bool = False
@@ -165,8 +165,8 @@ class ReadClock:
 class AskIfAhead:
     """Asks whether a cell may be ahead of the server's clock. Answer: None, or the server's time in ms.
 
-    The answer is None if this machine's clock has reached the time of the cell. So the server's time is requested only
-    for cells that are in the future by this machine's clock.
+    The answer is None if this machine's clock has reached the timestamp of the cell. So the server's time is requested
+    only for cells that are in the future by this machine's clock.
 
     Attributes:
         timestamp: the timestamp of the cell, in ms since 1970.
@@ -191,8 +191,8 @@ class CheckLease:
 class CheckBinding:
     """Checks that the indexes and the phase that the protocol's writes follow are still current. Answer: None.
 
-    If they are not, the driver ends the protocol with `SchemaMismatch`. A round that writes nothing needs this
-    operation. Before each change, the driver makes the check anyway.
+    If they are not, the driver ends the protocol with `SchemaMismatch`. Only a round that writes nothing needs this
+    operation, because the driver makes the same check before each change.
     """
 
 

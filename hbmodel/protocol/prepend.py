@@ -1,9 +1,9 @@
 """Puts an object before the first live row of a key prefix, as a sans-IO generator.
 
 The last key field of the new row gets the value before the value of the first row, and the key is claimed as in every
-insert. If the key is already used, the next attempt uses a key before this key and before the row that is then the
-first. So two programs never get the same key, and their rows follow each other without gaps, except for keys that were
-claimed by a program that crashed.
+insert. If the key is already used, the first row is read again, and the next attempt uses a key that is before both
+that row and the used key. So two programs never get the same key, and their rows follow each other without gaps, except
+for keys that were claimed by a program that crashed.
 """
 
 from __future__ import annotations

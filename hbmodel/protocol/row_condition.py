@@ -11,9 +11,10 @@ def cell_of_condition(schema: TableSchema, row: Row) -> tuple[bytes, bytes] | No
     """Returns the cell that shows whether an object has been deleted, or put again as a whole, since it was read.
     Returns None if there is no such cell.
 
-    This is usually the version cell. A row that is older than the first index has no version cell. For such a row, it
-    is the cell with the time of expiry, because each put of the row writes a different value there. If the row has no
-    such cell either, it is a cell that every delete removes, preferably the existence flag or a required column.
+    This is usually the version cell. A row that is older than the first index has no version cell. For such a row, the
+    cell with the time of expiry is returned, because each put of the row writes a different value into it. If the row
+    has neither of the two, a cell that every delete removes is returned, preferably the existence flag or a required
+    column.
     """
     filled = {column: cell.value for column, cell in row.columns.items() if cell.value}
     first = (schema.version_column, schema.expiry_column, schema.exists_column, *schema.required_columns)

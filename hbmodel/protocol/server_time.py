@@ -1,9 +1,10 @@
 """Determines timestamps for rows with a TTL, from the clock of the server that holds each row, as a sans-IO generator.
 
-A put with a TTL needs an explicit timestamp, because it deletes older data. This timestamp must be later than every
-acknowledged delete, and reads do not show deletes. It must never be ahead of the server's clock, or the next write
-would get an earlier timestamp. Only the region server of the row can provide such a time. So a cell is put into the row
-without a timestamp and read back.
+A put with a TTL needs an explicit timestamp, because it also deletes the older cells of its row. This timestamp must be
+later than every acknowledged delete of the row, although reads do not show deletes. It must not be ahead of the
+server's clock either, because the next write would then get an earlier timestamp. Only the region server of the row can
+provide such a timestamp. So a cell is put into the row without a timestamp, and is read back with the timestamp that
+the server gave it.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ OWN = b"\x02"
 """The value of the stamp cell by which an insert recognizes a row that it has put."""
 
 MOVED = b"\x03"
-"""The value that replaces `OWN` after the row was moved to another key. A cell with this value remains after the row,
-and expires when the cell with `OWN` would have expired.
+"""The value that replaces `OWN` after the row was moved to another key. A cell with this value remains after the row
+was deleted, and expires when the cell with `OWN` would have expired.
 """
 
 STAMP_LIFE = 60_000
@@ -85,9 +86,9 @@ def read_stamped(
     """Reads rows and, from the clock of each row's region server, a time that a write of the row can use as its
     timestamp.
 
-    One put and one get are sent for all rows, and are repeated for rows that another program wrote in between. Between
-    the put and the get the clock ticks, so every cell that the get does not show gets a later time from the server. The
-    stamp cells remain until the delete that `unstamped` makes is carried out.
+    One put and one get are sent for all rows, and are repeated for rows that another program wrote between the two.
+    After the put, the get is delayed until the clock has ticked, so every cell that the get does not show gets a later
+    timestamp from the server. The stamp cells remain until the delete that `unstamped` makes is carried out.
 
     Args:
         bound: the maximum time by which a timestamp may be ahead of its server's clock, in ms.
@@ -100,7 +101,7 @@ def read_stamped(
         stamp = schema.stamp_prefix + draw()
         stamps.append(stamp)
         yield PutRows(schema.table, [Put(row, {stamp: STAMP}, ttl=STAMP_LIFE) for row in overtaken])
-        # all cells with the current millisecond as their timestamp are written by then, so the read shows them
+        # after the tick, no more cells get the timestamp of the stamp, so the read shows all cells with this timestamp
         yield LetClockTick()
         columns_read = columns if columns == schema.family_names else (*columns, stamp)
         rows_read = yield GetRows(schema.table, tuple(overtaken), columns_read)
@@ -150,9 +151,9 @@ def traces_of(schema: TableSchema, row: Row) -> list[Put]:
     """Returns the traces of a row that moves to another key. From the traces, inserts that have put the row learn that
     it has moved.
 
-    The delete of the row has the server's time. So that the delete does not hide a trace while an insert may still look
-    for the trace, the trace has a later timestamp than the delete. A trace replaces a cell that shows which insert put
-    the row, and gets the time at which this cell would expire.
+    The delete of the row has the server's time. So that this delete does not hide a trace while an insert may still
+    look for the trace, the trace has a later timestamp than the delete. A trace replaces a cell that shows which insert
+    put the row, and its timestamp is the time at which this cell would expire.
     """
     owned = {
         column: cell

@@ -13,8 +13,8 @@ The following rules are easy to break, and then writes are lost:
   lost, the line is read.
 - An id is used only once. A program whose line is gone continues with another id.
 - A line names the oldest state on which a call in progress relies. The line is put again when that call is answered.
-- A call whose outcome is unknown may rely on an earlier state than the line names. The line lists such a call for as
-  long as it may still take effect.
+- A call whose outcome is unknown may rely on an earlier state than the line names. The line lists such a call until the
+  call can no longer take effect.
 - A line is put at rest, or deleted, only when no call is in progress and no more calls can begin.
 
 The idea comes from F1, in which each server has a lease on its schema (Rae et al., Online, Asynchronous Schema Change

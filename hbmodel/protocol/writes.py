@@ -38,8 +38,8 @@ class PutObject:
     end: int | None = None
 
     def at(self, timestamp: int) -> PutObject:
-        """Returns the put at a timestamp. Its TTL is the time left until `end`, which is zero or negative if that time
-        has passed.
+        """Returns the put at a timestamp. Its TTL is the time left until `end`; it is zero or negative if `end` has
+        passed.
         """
         return self if self.end is None else evolve(self, ttl=self.end - timestamp)
 
@@ -62,9 +62,9 @@ class PutObject:
 class UpdateFields:
     """Writes some columns of a row that must exist. With a TTL (in ms), the whole row gets this TTL.
 
-    No other code may keep references to the values in `changes`, because they are not encoded until the row has been
-    read. The row of a versioned model must have the version `version`, where 0 stands for any version, and must satisfy
-    `condition`, if there is one.
+    The values in `changes` are encoded only after the row has been read. So no other code may keep references to them,
+    through which they could be changed before that. The row of a versioned model must have the version `version`, where
+    0 stands for any version, and must satisfy `condition`, if there is one.
     """
 
     subject: Any
@@ -81,8 +81,9 @@ def under_condition(schema: TableSchema, write: UpdateFields) -> bool:
     read.
 
     Cells that do not make a row exist usually need no condition: readers do not see them without a row, and a put of a
-    whole object overwrites them. But a put does not overwrite entries of map columns. And in a table that other
-    programs fill, their puts may leave cells out.
+    whole object overwrites them. But a put does not overwrite the entries of map columns, and in a table that other
+    programs fill, their puts may leave cells out. So updates of map entries, and all updates in such a table, have a
+    condition.
     """
     if schema.external or not schema.maps_by_name.keys().isdisjoint(write.changes):
         return True

@@ -113,8 +113,8 @@ class Bindings:
 
         Args:
             *schemas: the schemas of the models.
-            counts: whether the only write is an increment. In every store, an increment adds a version and does not
-                replace one.
+            counts: whether the only write is an increment. An increment adds a version in every store and never
+                replaces one, so nothing waits for the clock after it.
 
         Returns:
             A context manager around the writes; `as` binds the counted calls (`Calls`), if they are counted.

@@ -518,8 +518,8 @@ class Session:
         An existing row keeps its other fields, as with `update_key`. In a new row they have their defaults. Each row is
         changed atomically, even if other programs create, update or delete it at the same time.
 
-        In an external table without `exists=`, any cell makes a row an object. There the cells are put without a read,
-        as happybase's `table.put` does.
+        In an external table without `exists=`, any cell makes a row an object. In such a table, the cells are put
+        without a read, as by happybase's `table.put`.
 
         Args:
             model: the model class.
@@ -790,7 +790,7 @@ class Session:
     @guarded
     def group(self, model: type[Any], /, **key: Any) -> RowGroup:
         """Returns a local transaction over the objects of one row. They are read first, and then changed only if no
-        other program has changed the row in between.
+        other program has changed the row since the read.
 
         The transaction is independent of the pending writes of the session. See `RowGroup`.
 

@@ -2,9 +2,9 @@
 continue.
 
 The code that carries out an operation of a protocol sets the gate for it. A store that sends several requests for one
-operation, or sends one again, passes the gate before each of them, because the registry may have changed in the
-meantime. A store whose requests are transactions passes the gate inside each transaction, where no other program can
-change the registry any more (`Capabilities.gated_writes`).
+operation, or sends one again, passes the gate before each of them, because the registry may have changed since the
+previous request. A store whose requests are transactions passes the gate inside each transaction, where no other
+program can change the registry any more (`Capabilities.gated_writes`).
 """
 
 from __future__ import annotations

@@ -97,15 +97,15 @@ def alter(
             such an index first stop reading it and then stop writing it. After that, its table is dropped. Programs
             that use the given models can write again after the first step, which takes one lease. The registry also
             forgets the members of enumerations that the given models do not have. If a sample of about 100 rows of a
-            table holds such a member, the call is refused. Rows outside the sample may hold it, too.
+            table holds such a member, the call is refused. Rows outside the sample may hold such a member unnoticed.
         times: the times on which all programs that use the tables agree. The call waits only if an index is dropped, or
             if the model newly allows None in a column.
         progress: called with an `IndexProgress` while the call waits.
         registry: name of the registry table.
 
     Raises:
-        SchemaMismatch: a difference cannot be changed (key layout, salt, codecs, a live index), or would lose data, or
-            rows hold a member of an enumeration that the registry would forget, or no row of a sample has a new
+        SchemaMismatch: a difference cannot be changed (key layout, salt, codecs, a live index); a change would lose
+            data; rows hold a member of an enumeration that the registry would forget; or no row of a sample has a new
             required column. `differences` contains the reasons. Nothing was changed.
         CapabilityError: the store does not support a change. Nothing was changed, and `shell` contains the commands for
             HBase's shell.
@@ -178,8 +178,8 @@ def _allow_none(
     for schema, places in changed:
         while (registration := catalog.read(schema)) is not None:
             row, since, now = registry_row(schema), registration.rows_since, catalog.server_time()
-            # The call waits for readers too: with the earlier model they could not read a row with None, or would not
-            # find it.
+            # The call waits for readers too: with the earlier model, they could not read a row with None, or would not
+            # find such a row.
             if others.have_written(row, registration, ROWS, since, now) and others.have_read(since, now):
                 break
         allow_none(catalog, schema, places)
@@ -284,7 +284,7 @@ def _family_changes(found_differences: Iterable[Difference], primary_tables: set
         if difference.effect == "left":
             continue
         if difference.kind == "family":
-            # the cells of a new family may live longer than the existing index entries
+            # new families come last, because their cells may live longer than the existing index entries
             changes.append(_FamilyChange(difference.table, difference.declared, True, 3))
         elif difference.kind == "option" and difference.family is not None:
             options.setdefault((difference.table, difference.family), []).append(difference)

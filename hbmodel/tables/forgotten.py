@@ -66,15 +66,16 @@ def forget(store: Store, table: str, *, existing: bool = False, registry: str = 
     """Removes everything that the registry records about a table: the layouts of its models, the states of its indexes,
     and the progress of work on them. Nothing else changes, and no table is dropped.
 
-    Use it after another program, such as HBase's shell, has dropped the table. Otherwise, because of the remaining
-    entry, every different model for a table of this name would be refused. After this call, `create_tables` creates the
-    table as if it had never existed. To drop a table together with its entry, use `drop_tables`.
+    Use it after another program, such as HBase's shell, has dropped the table. The entry of the table remains in that
+    case, and because of the entry, every different model for a table of this name is refused. After this call,
+    `create_tables` creates the table as if it had never existed. To drop a table together with its entry, use
+    `drop_tables`.
 
     The call is refused if the table, or one of its index tables, exists. Only the entry says which indexes writes must
     maintain, which tables hold these indexes, how live rows are recognised, and with which layout rows were written. If
-    the entry of an existing table of hbmodel is removed, `create_tables` assumes that the table has no indexes. Then
-    indexes must be built again, cells that an interrupted write has left may appear as objects, and a model with a
-    different layout is not refused.
+    the entry of an existing table of hbmodel is removed, `create_tables` assumes that the table has no indexes. As a
+    result, indexes must be built again, cells that an interrupted write has left may appear as objects, and a model
+    with a different layout is not refused.
 
     The call does not wait for programs that write the table, and their lines on the writers' roll remain. If the table
     is created again before the lease of such a program ends (see `Session`; a minute by default), the program still
@@ -87,7 +88,7 @@ def forget(store: Store, table: str, *, existing: bool = False, registry: str = 
         existing: forget the entry even if the table or an index table exists; the tables remain. This is harmless for a
             table of another program, which has no rows that hbmodel wrote. `drop_tables` with the table's `external`
             model does the same, and also drops the index tables. With `existing`, an entry that cannot be read is
-            removed too; then `remaining` lists all tables that have names of its index tables.
+            removed too. In this case, `remaining` lists all tables that have names of its index tables.
         registry: name of the registry table.
 
     Returns:

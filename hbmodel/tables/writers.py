@@ -130,15 +130,16 @@ def forget_writer(
 
     A line may be forgotten only when no request of the program can be carried out any more. The gateway may carry out a
     request even if the program that sent it is dead. So by default, this function is refused until the time of the
-    longest call in the program's line (20 minutes by default) has passed since its last request. It then saves at most
-    the rest of the program's lease. Two arguments shorten this time. hbmodel cannot check them. If one of them is
-    wrong, a row that the program writes later may be missing in an index or in the new table:
+    longest call in the program's line (20 minutes by default) has passed since its last request. A call that comes
+    after this time saves at most the rest of the program's lease. Two arguments shorten the time, but hbmodel cannot
+    check them. If one of them is wrong, a row that the program writes later may be missing in an index or in the new
+    table:
 
     - `dead_for`: the program ended at least this long ago. Without this argument, the program counts as alive until its
       lease ends.
-    - `longest_call`: no request of the program is carried out later than this after it was sent, because its gateway
-      gives up calls earlier than the program's line says. If the program was writing, `dead_for` is needed too, because
-      a suspended program could send a call much later.
+    - `longest_call`: each request of the program is carried out within this time after it was sent, or not at all,
+      because its gateway gives up calls earlier than the program's line says. If the program was writing, `dead_for` is
+      needed too, because a suspended program could send a call much later.
 
     The clock bound, `times.clock_bound`, is always added. If no change waits for the program any more, the call changes
     nothing.

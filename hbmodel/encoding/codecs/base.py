@@ -202,8 +202,8 @@ class Codec(ABC, Generic[T]):
         return None
 
     def check_row_key(self, *, nullable: bool, last: bool) -> None:
-        """Raises an error if the format cannot store every value at this place in a row key, or stores other bytes
-        there than hbmodel would write. Called when a model is declared.
+        """Raises an error if the format cannot store every value at this place in a row key, or has other bytes at this
+        place than hbmodel would write. Called when a model is declared.
 
         Args:
             nullable: whether the field allows None.

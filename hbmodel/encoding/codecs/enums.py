@@ -116,8 +116,8 @@ class EnumOf(Codec[E]):
         return self._member(value), end
 
     def part_end(self, data: bytes, start: int) -> int:
-        # The end does not depend on the member. Otherwise an unknown member would hide an object of a wide row, and a
-        # read would not report it.
+        # The end must not depend on the member: an object of a wide row with an unknown member would be left out by
+        # reads, without an error.
         return self.codec.part_end(data, start)
 
     def check_row_key(self, *, nullable: bool, last: bool) -> None:

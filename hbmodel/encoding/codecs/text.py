@@ -264,7 +264,7 @@ class PaddedBytes(FixedWidth[bytes]):
     """Up to `width` bytes, padded with 00. Longer values, and values that end in 00, are refused.
 
     The registry does not distinguish this codec from `Bytes(width)`, because both store `width` bytes in the same
-    order. Only the Python values differ: here they do not have the zeros at the end.
+    order. Only the Python values differ: those of this codec do not have the zeros at the end.
     """
 
     width: int = field(converter=declared_width)

@@ -83,7 +83,8 @@ def model(
             reads the rows of its puts in one call. If the commit finds such cells, it waits, or raises `ClockError`.
         exists: the cell that marks a row as existing, see `flag`. In an external table, every row with a cell in the
             model's families counts as a row of the model, unless a flag or the field of a required column is given
-            here. Then only rows with this cell are rows of the model, and reads do not have to ask for whole families.
+            here. With such a cell, only rows that have the cell are rows of the model, and reads do not have to ask for
+            whole families.
         row: the row key, if one row contains all objects of the model. Every key field must then have
             `in_qualifier=True`.
         kind: one byte that is the prefix of the model's column qualifiers, so that several models can share rows in one

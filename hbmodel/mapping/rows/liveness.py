@@ -16,9 +16,9 @@ def existence(schema: TableSchema, indexed: bool, adopting: bool) -> Callable[[R
     meaning as in `RowDecoder`.
 
     If rows need not have a liveness cell, and a row has no such cell, the other cells of the row show whether it is an
-    object. A deleted row to which an update has written is then not an object, because it lacks every required column.
-    In an indexed table a delete leaves empty cells, and an update may leave other cells. So if a row has a liveness
-    cell, only that cell matters.
+    object. In this case, a deleted row to which an update has written is not an object, because it lacks every required
+    column. In an indexed table a delete leaves empty cells, and an update may leave other cells. So if a row has a
+    liveness cell, only that cell matters.
 
     In an external table any cell makes a row an object, unless the model names the cell that shows this. So a row that
     lacks a required column is not left out, but raises an error when it is decoded.

@@ -431,9 +431,9 @@ def give_version(schema: TableSchema, obj: object, version: int) -> None:
     """Sets the version of an object. This is allowed for frozen objects too, because their hash and `==` ignore the
     version.
 
-    If an update fails, the copy that it returned gets back the version from before the update. Otherwise another
-    program could write the row and thereby give it the new version, and the copy would seem to have been read after
-    that write.
+    If an update fails, the copy that it returned gets back the version from before the update. If the copy kept the new
+    version, another program could write the row and thereby give it this version, and the copy would seem to have been
+    read after that write.
     """
     if schema.version_field is not None:
         object.__setattr__(obj, schema.version_field.name, version)

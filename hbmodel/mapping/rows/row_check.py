@@ -61,8 +61,9 @@ def _with_qualifier_check(schema: TableSchema, exists: Callable[[Row], bool]) ->
 def _with_salt_check(schema: TableSchema, exists: Callable[[Row], bool]) -> Callable[[Row], bool]:
     """Returns a function that works like `exists`, but raises `DecodingError` for a row in a wrong bucket.
 
-    Only another program can have put such a row. The hash, the number of buckets or the salted fields that the model
-    declares then differ from those that the program uses, so gets and scans of single buckets would silently miss rows.
+    Only another program can have put such a row. Such a row shows that the hash, the number of buckets or the salted
+    fields that the model declares differ from those that the program uses. Gets and scans of single buckets would
+    silently miss rows of that program.
     """
     salt = schema.salt
     if not _checks_salt(schema):

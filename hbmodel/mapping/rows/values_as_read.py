@@ -54,7 +54,7 @@ def as_written(obj: T, version: int = UNKNOWN) -> T:
 
 def _same(read: object, written: object) -> bool:
     # An instance of a subclass may equal a value that contains less information: a time with nanoseconds may equal a
-    # time without nanoseconds.
+    # time without nanoseconds. So the types are compared too.
     return read is written or (type(read) is type(written) and bool(read == written))
 
 

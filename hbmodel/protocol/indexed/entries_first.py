@@ -1,9 +1,9 @@
 """Writes rows with index entries and without system cells, as a sans-IO generator: first the entries, then the rows.
 
-The rows are written as in a model without indexes. They never change, so no entry can be wrong, but an entry can be
-superfluous because its row was never put, was deleted, or has expired. Only a repair deletes superfluous entries. A
-program that deletes a row cannot do it, because it could not distinguish the row's entry from the entry of a later put
-of the same key: the server sets the row's timestamp.
+The rows are written as in a model without indexes. A row never changes, so its entries cannot become wrong, but an
+entry can be superfluous because its row was never put, was deleted, or has expired. Only a repair deletes superfluous
+entries. A program that deletes a row cannot also delete its entries: the server sets the timestamps of rows, so the
+program could not distinguish these entries from the entries of a later put of the same key.
 """
 
 from __future__ import annotations

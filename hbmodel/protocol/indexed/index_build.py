@@ -1,7 +1,8 @@
 """Adds index entries and system cells for existing rows, as a sans-IO generator.
 
-An entry has the timestamp of its row's version. If a writer has changed the row in the meantime, it has put new entries
-at a later time. Its deletes have timestamps below that time, so they never hide a current entry (rule 9).
+An entry has the timestamp of its row's version. If a writer has changed the row since the builder read it, the writer
+has put new entries with later timestamps. The writer's deletes of stale entries have timestamps below those, so they
+never hide a current entry (rule 9).
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from hbmodel.protocol.operations import CheckLease, GetRows, Protocol, PutRows, 
 from hbmodel.store.values import Put, Row
 
 ADOPTED = LAST_WRITE_WINS + bytes(NONCE_LENGTH)
-"""The version cell in entries of rows without a version cell, which are older than the first index or in a table that
-other programs fill. A row that is adopted also gets this version cell. All builders use the same version cell, so that
-two builders can do the same work.
+"""The version cell in entries of rows without a version cell, which are older than the first index or are in a table
+that other programs fill. A row that is adopted also gets this version cell. All builders use the same version cell, so
+that two builders can do the same work.
 """
 
 
@@ -33,7 +34,7 @@ class RowEntries:
     """The index entries of a row.
 
     Attributes:
-        version: the time of the row's version, in ms, which is also the time of the entries.
+        version: the timestamp of the row's version, in ms, which is also the timestamp of the entries.
         entries: puts by index table.
         adoption: the put that adds system cells to a row that is older than the first index, or None.
         error: the reason why the entries cannot be made, or None.
@@ -117,7 +118,7 @@ class RowIndexer:
         """Returns a put of the system cells that the row lacks, or None.
 
         These cells get the timestamp of the oldest cell of the row. So every delete of the row has a later timestamp,
-        even if the delete is still in progress and an update has overtaken it.
+        even a delete that is still in progress and was overtaken by an update.
         """
         schema = self.schema
         live = row.columns.get(schema.liveness_column)
@@ -165,10 +166,10 @@ def index_rows(
     Args:
         rows: rows read with the `columns` of the indexer.
         since: a reading of the clock, in ms, from before the rows were read.
-        again: whether lost entries are put again. Lost entries are put at the time `since`, above the deletes that
-            removed them. A superfluous entry is harmless: a repair removes it when the clocks of all writers have
-            passed that time. The entries are put unverified, because their timestamps are above the marks of writers
-            that are changing the rows now.
+        again: whether lost entries are put again. Lost entries are put with the timestamp `since`, which is above the
+            deletes that removed them. If an entry turns out to be superfluous, it is harmless: a repair removes it when
+            the clocks of all writers have passed its timestamp. The entries are put unverified, because their
+            timestamps are above the marks of writers that are changing the rows now.
 
     Returns:
         The entries of the rows that are objects; None if the rows are too old and must be read again.
@@ -221,7 +222,7 @@ def keep_entries_of(indexer: RowIndexer, rows: Sequence[bytes]) -> Protocol[dict
 
 
 def _moved(schema: TableSchema, put: Put, timestamp: int) -> Put:
-    """Returns the put, with its time raised to at least `timestamp`. If the time is raised, the entry becomes
+    """Returns the put, with its timestamp raised to at least `timestamp`. If it is raised, the entry becomes
     unverified.
 
     The new put still expires at the same time, or at once if that time has passed.

@@ -1,4 +1,4 @@
-"""Removes old markers of deleted rows, and entries without a row that crashes have left, as sans-IO generators (rules 4
+"""Removes old markers of deleted rows, and entries that crashes have left without a row, as sans-IO generators (rules 4
 and 6).
 
 If an interrupted writer has left a correct entry of a covering index unverified, the entry is put again as verified.
@@ -44,7 +44,7 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
     if not old:
         return []
     again = yield from differing(indexer, index, old)
-    # If a row has changed in the meantime, its entries are the task of its writer.
+    # If a row has changed since the first read, the program that changed it takes care of its entries.
     stale = [
         entry for entry, row in again if not expires(indexer, row) and now - newest_time(indexer, entry, row) > grace
     ]
@@ -61,8 +61,9 @@ def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry]
     Returns these entries.
 
     An entry is put only under two conditions. The entry and its row must be older than the grace time, so that the
-    writer that left the mark has ended. And the row must be read again after this check, and must be unchanged. Later
-    writers put a mark above the entry. The whole entry is put, at the mark's timestamp.
+    writer that left the mark has ended. And the row must be read again after this check, and must be unchanged. The
+    whole entry is put, with the mark's timestamp. A later writer gives its mark a later timestamp, so that mark takes
+    effect.
 
     Args:
         entries: the entries, which must just have been read and must be current entries of their rows.
@@ -104,9 +105,9 @@ def purge_markers(
             row from a row without system cells.
         rows: the rows, which must just have been read, with at least the liveness cell.
         delete: if False, nothing is deleted; the row keys that would be deleted are returned.
-        checks: whether the store can delete a row under the condition that it still has its marker. A put with the time
-            of the marker, by a program that was paused for longer than the grace time, may arrive at any moment, and an
-            unconditional delete would delete it too.
+        checks: whether the store can delete a row under the condition that it still has its marker. A put with the
+            timestamp of the marker may arrive at any moment, from a program that was paused for longer than the grace
+            time. An unconditional delete of the marker would then remove the put's cells too.
     """
     markers = {row.row: cell for row in rows if (cell := marker_of(schema, row)) is not None}
     if not markers:

@@ -24,7 +24,7 @@ class Entry:
     """An entry that was found in an index.
 
     Attributes:
-        timestamp: the time of the newest cell of the entry, marks included, in ms.
+        timestamp: the timestamp of the newest cell of the entry, marks included, in ms.
         bare: whether only a mark is left of the entry.
         unverified: whether the entry belongs to a covering index and is not verified, so that its row must be read.
     """
@@ -62,8 +62,8 @@ class EntryFindings:
     Attributes:
         stale: entries that match no current row, and are old enough for repair.
         pending: entries that match no current row but are younger, so that a writer may still put the row.
-        expiring: entries that differ from a row that will expire. They expire with the row, and older cells of the row
-            may then become visible.
+        expiring: entries that do not match a row that will expire. They are not deleted: when the row expires, older
+            cells that they match may become visible.
         unverified: correct entries, old enough for repair, that are not verified because a writer was interrupted.
         bare: marks of deleted entries, old enough for repair. No query reads them.
     """
@@ -179,7 +179,7 @@ def expires(indexer: RowIndexer, row: Row | None) -> bool:
 
 
 def newest_time(indexer: RowIndexer, entry: Entry, row: Row | None) -> int:
-    """Returns the time of an entry or the time of the version of its row, whichever is later."""
+    """Returns the timestamp of an entry or of the version of its row, whichever is later."""
     system = (indexer.schema.version_column, indexer.schema.liveness_column)
     times = [] if row is None else [row.columns[column].timestamp for column in system if column in row.columns]
     return max([entry.timestamp, *times])

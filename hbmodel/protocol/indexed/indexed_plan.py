@@ -56,8 +56,8 @@ class RowPlan:
         entries: the puts of entries, each with its index table. All of them must be carried out before the put of the
             row.
         put: the put of the row.
-        row_delete: the delete that is sent with the put of a dead marker or of an expiring row, at a time one ms before
-            the put.
+        row_delete: the delete that is sent with the put of a dead marker or of an expiring row, with a timestamp one ms
+            below that of the put.
         stale: the deletes of stale entries, each with its index table. They start after the acknowledgement.
         marks: the puts that make verified entries unverified, each with its index table. All of them must be carried
             out before the put of the row.
@@ -226,8 +226,8 @@ class IndexedRowPlanner:
         try:
             values = self.reader.values(old.row)
         except (IncompleteRow, DecodingError):
-            # The entries of a damaged row are not known. The row can nevertheless be overwritten and deleted. Its
-            # entries then remain, and readers skip them.
+            # The entries of a damaged row are not known. The row can nevertheless be overwritten and deleted. In this
+            # case, its entries remain, and readers skip them.
             return []
         put_again = {(table, put.row) for table, put in entries}
         deletes: list[tuple[str, Delete]] = []
@@ -245,9 +245,9 @@ class IndexedRowPlanner:
         """Returns marks that make the entries to delete, and the entries in `own`, unverified, so that no query uses
         them instead of the row.
 
-        Rows of immutable models are put without reading the old row. If a put has the same timestamp as a delete, the
-        put may win, and its entry must then be unverified. So the mark for a delete is one millisecond above that
-        timestamp. Marks do not expire with their entries.
+        Rows of immutable models are put without reading the old row. If such a put has the same timestamp as a delete
+        of its row, the put may win, and its entry must then be unverified. So the mark that belongs to a delete has a
+        timestamp one millisecond above that of the delete. Marks do not expire with their entries.
         """
         if not self.covering:
             return []
@@ -271,9 +271,10 @@ class IndexedRowPlanner:
         """Returns the cells of a put of a whole object. If the row is dead or absent, they include zeros for the
         counters, and empty cells for the other columns that were read (rule 4).
 
-        The cells that show the times of the last entries of map columns are left unchanged. A put of map entries that
-        is older than this write may still be in progress. An empty cell with a later timestamp would hide that put, and
-        its entries would appear in a later object.
+        The cells whose timestamps show when entries of map columns were last put are left unchanged. A put of map
+        entries that is older than this write may still be in progress. If an empty cell with a later timestamp hid the
+        cell that this put writes, later writes would not know of its entries, and the entries would appear in a later
+        object.
 
         A put that expires writes every column too, so that no older cell remains under the put.
         """
@@ -328,12 +329,13 @@ class IndexedRowPlanner:
             stale = self._stale(old, entries, put.timestamp)
             return RowPlan(outcome, entries, put, None, stale, self._marks(stale, nonce, put.timestamp))
         older = Delete(put.row, families=self.schema.family_names, timestamp=put.timestamp - 1)
-        # Later entries of other writers may become current again once this put expires.
+        # Only entries up to the old row's version are deleted: later entries of other writers may become current again
+        # once this put expires.
         stale = self._stale(old, (), version + 1) if (version := self.version_time(old)) >= 0 else []
         return RowPlan(outcome, entries, put, older, stale, self._marks(stale, nonce, put.timestamp, entries))
 
     def version_time(self, old: OldRow) -> int:
-        """Returns the time at which the entries of the old row were put.
+        """Returns the timestamp with which the entries of the old row were put.
 
         Returns -1 for a row without entries, which another program has put, or which is older than the first index.
         """
@@ -364,7 +366,8 @@ class IndexedRowPlanner:
             cells.setdefault(schema.by_name[name].column, encode_cell(schema, schema.by_name[name], values[name]))
         cells[schema.version_column] = version
         entries = self._puts(self._entries(values, write.row), cells, version, timestamp)
-        # an update at the same time may have put this entry
+        # with a low timestamp, nothing is deleted: another update with this timestamp may have put an entry that seems
+        # stale
         stale = () if low else self._stale(old, entries, timestamp)
         return RowPlan(
             outcome=Outcome("put", write.row, at),
@@ -377,7 +380,7 @@ class IndexedRowPlanner:
 
     def rewritten_by_updates(self, row: Row) -> bool:
         """Returns whether every update of a live row puts the whole row again. If so, a delete must not have an earlier
-        time than such an update.
+        timestamp than such an update.
         """
         schema = self.schema
         if schema.versioned or schema.immutable:
@@ -410,13 +413,13 @@ class IndexedRowPlanner:
         """Returns the plan that puts the whole row as it was read, with the changes applied.
 
         So all cells of an expiring row expire at the same time (rule 10). And if other programs delete without a
-        marker, no fragment remains of a row that was deleted in the meantime.
+        marker, the update leaves no fragment of a row that was deleted since it was read.
 
-        The put contains the liveness cell, so it could bring back an object that was deleted or moved in the meantime.
-        Therefore it is carried out only if the row has not changed since it was read. The put must not hide a later
+        The put contains the liveness cell, so it could bring back an object that was deleted or moved since the row was
+        read. Therefore the put is carried out only if the row has not changed since then. The put must not hide a later
         delete either, so deletes of rows that updates rewrite have a condition too. A delete of a row without a TTL
-        needs no condition: a row that gets a TTL now is put at the lowest possible time, which is not above any delete
-        of the row that was read.
+        needs no condition: an update that gives the row a TTL puts it with the lowest possible timestamp, which is not
+        above that of any delete that has read the same row.
         """
         schema, row = self.schema, old.row
         assert row is not None
@@ -441,8 +444,8 @@ class IndexedRowPlanner:
         }
         ttl = None if end is None else end - timestamp
         entries = self._puts(self._entries(values, write.row), group, version, timestamp, ttl)
-        # entries that the row already has get the time of the row's put, because a repair cannot mistake them for old
-        # orphans
+        # Entries that the row already has get the timestamp of the row's put, although it is low: a repair cannot
+        # mistake them for old orphans, because the row has them.
         if below and end is not None:
             stale = {(table, delete.row) for table, delete in self._stale(old, (), timestamp)}
             entries = [

@@ -52,12 +52,13 @@ def write_indexed_batch(
     """Writes rows of an indexed model, each row at most once, in phases with one call per table and phase.
 
     In the first phase, the old rows are read. Then the new entries are put, and marks over the old entries of covering
-    indexes. When all of these are there, the rows are put. After the acknowledgement, the new entries are verified and
-    the stale ones deleted. Conditional writes whose rows have changed since they were read are started again, all
-    together. If a driver could not carry out an operation, it repeats exactly that operation, including the timestamps.
+    indexes. When all of these puts are carried out, the rows are put. After the acknowledgement, the new entries are
+    verified and the stale ones deleted. Before the acknowledgement, conditional writes whose rows have changed since
+    they were read go through these phases again, all together. If a driver could not carry out an operation, it repeats
+    exactly that operation, including the timestamps.
 
-    A row that was put is never put again at a later time: other programs may have updated, deleted or moved the row
-    since, and the later put would hide their acknowledged writes. If the write took too long, or the indexes have
+    A row that was put is never put again with a later timestamp: other programs may have updated, deleted or moved the
+    row since, and the later put would hide their acknowledged writes. If the write took too long, or the indexes have
     changed, only its entries are put again.
 
     Args:
@@ -118,8 +119,8 @@ def write_indexed_batch(
 def _with_versions(
     planner: IndexedRowPlanner, writes: Sequence[RowWrite], rows: Sequence[Row | None]
 ) -> Protocol[Sequence[Row | None]]:
-    """Reads the rows of writes. If a row lacks a version cell that it needs, the cell is added, as in the build of an
-    index.
+    """Returns the rows of writes, which were read before. If a row lacks a version cell that it needs, the cell is
+    added, as in the build of an index.
 
     The changes of such rows are conditional on the version cell. If a version cell was added to any row, all rows are
     read again.
@@ -143,9 +144,10 @@ def _with_versions(
 
 
 def await_times(planner: IndexedRowPlanner, puts: Sequence[Put], now: int) -> Protocol[None]:
-    """If other programs write at the server's time, waits until the server's clock shows the times of the puts.
+    """If other programs write at the server's time, waits until the server's clock has reached the timestamps of the
+    puts.
 
-    Later writes of those programs must not get times below the times of these puts.
+    Later writes of those programs must not get lower timestamps than these puts.
     """
     latest = max((put.timestamp or 0 for put in puts), default=0) if planner.mixed else 0
     if latest > now:
@@ -303,8 +305,8 @@ def insert_indexed(
     cell that was read.
 
     An insert that loses leaves its entries, which are orphans until a repair. If the insert was refused because an
-    earlier attempt of the same call was applied, it finds its nonce in the version cell. Returns the outcome, which has
-    been acknowledged by then, as the only item of a list. Raises `RowExists` if the key is not free.
+    earlier attempt of the same call was applied, it finds its nonce in the version cell. Returns the outcome, which is
+    already acknowledged, as the only item of a list. Raises `RowExists` if the key is not free.
 
     Args:
         placed: receives the outcome as soon as the row is put; the remaining steps concern only its entries.
@@ -370,7 +372,8 @@ def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: R
         seen: the liveness cell that was read before the put.
 
     Raises:
-        UnknownOutcome: an object has moved away from the row in the meantime, and it cannot be known which one.
+        UnknownOutcome: another program has moved an object away from the row since the cell `seen` was read, and it
+            cannot be known whether this is the object of the put.
     """
     schema = planner.schema
     marker = None if row is None else row.columns.get(schema.liveness_column)
@@ -386,7 +389,7 @@ def _moved_since(planner: IndexedRowPlanner, put: Put, seen: Cell | None, row: R
 
 
 def at_time(put: Put, timestamp: int) -> Put:
-    """Returns the put at a later time. The new put still expires at the same time, or at once if that time has
+    """Returns the put with a later timestamp. The new put still expires at the same time, or at once if that time has
     passed.
     """
     if put.ttl is None or put.timestamp is None:

@@ -49,8 +49,8 @@ class PlacedRows:
     def completed(self, planner: IndexedRowPlanner) -> Protocol[dict[bytes, Outcome]]:
         """Completes the writes of these rows for the current indexes. Returns the outcomes of the writes.
 
-        A row gets the entries of its current values, as in a build. A writer that has changed the row in the meantime
-        has put its entries itself. A row whose entries cannot be made gets a failed outcome.
+        A row gets the entries of its current values, as in a build. If another writer has changed the row since, that
+        writer has put the entries itself. A row whose entries cannot be made gets a failed outcome.
         """
         schema = planner.schema
         if self.rest:

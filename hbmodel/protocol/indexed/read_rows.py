@@ -14,9 +14,9 @@ def read_rows(planner: IndexedRowPlanner, rows: Sequence[bytes]) -> Protocol[Seq
     """Reads rows with all cells that writes need (rule 1): every column of the families, except the entries of map
     columns.
 
-    The cell whose qualifier is only the alias of a map column has the time of the column's newest entry. If a row that
-    is not live has such a cell with a value, a delete of the row has not finished, or entries were put after it. Such a
-    row is read completely, so that a new object blanks its entries (rule 4).
+    The cell whose qualifier is only the alias of a map column has the timestamp of the column's newest entry. If a row
+    that is not live has such a cell with a value, a delete of the row has not finished, or entries were put after the
+    delete. Such a row is read completely, so that a put of a new object also blanks the entries that are left (rule 4).
     """
     schema = planner.schema
     rows_read: Sequence[Row | None] = yield GetRows(schema.table, rows, schema.row_columns)

@@ -62,8 +62,8 @@ class EntryVerifier:
         reader: decodes the primary rows; its fields include the fields of the index and of the predicate.
         scope: the entries that the query requests.
         prefix: the common prefix of all entries, if the rest of each entry is the key of its row; otherwise None.
-        asked: the function from a row's values and key to its entries in the index, which may leave out entries outside
-            the scope; None for the function that returns all of them.
+        asked: a function from a row's values and key to its entries in the index. It may leave out entries outside the
+            scope. With None, the index's own function is used, which returns all entries.
     """
 
     schema: TableSchema

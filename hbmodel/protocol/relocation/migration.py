@@ -42,7 +42,8 @@ class Phase:
     Attributes:
         reads: the tables that are read, in this order.
         writes: the table into which new objects are put; None if programs are refused.
-        changes: whether objects may be deleted. For this, one table must determine which objects exist.
+        changes: whether objects may be deleted. This is allowed only while a single table determines which objects
+            exist.
         ends: whether a delete that began in the previous phase may be acknowledged, because all objects are still in
             one table.
         seals: whether writers of versioned models, which look for a row in both tables, move the row before they change
@@ -115,7 +116,7 @@ class TranslatedRow:
 
     Attributes:
         source: the row key in the table from which the row comes.
-        put: the put of the row, at the time of the original row.
+        put: the put of the row, with the timestamp of the original row.
         entries: puts of its index entries, by index table.
         error: the reason why the row cannot be converted, or None.
         target: the row key in the other table, if no put is given.

@@ -162,7 +162,8 @@ def rekey(mover: RowMover, move: Move, progress: Progress | None = None) -> Prot
         digest = digest_of(schema, _with_defaults_of(new, write.cells, old))
         if copied.digest != digest and mover.copies_again:
             if digest_of(schema, moved_cells(schema, new)) == copied.digest:
-                # After that, no program deletes the old row because of this copy, so the copy can be deleted.
+                # Once the mark is renewed, no program deletes the old row because of this copy, so the copy can be
+                # deleted.
                 yield from mover.mark(old, leaving.renewed(), UNKNOWN, over=leaving)
                 continue
             if not schema.versioned:

@@ -62,8 +62,8 @@ class IndexedMover(RowMover, Generic[P]):
         """See `RowMover.mark`. The mark expires with its row.
 
         If the mark replaces another one, the cell that a delete of the row checks is changed too. That cell is also
-        changed in a row that updates put again as a whole, because an update that has read the row earlier would remove
-        the mark.
+        changed in a row that updates put again as a whole, because otherwise an update that has read the row before
+        would put it without the mark.
         """
         schema, end = self.schema, self.end_of(row)
         now = yield ReadClock(self.planner.mixed)

@@ -282,8 +282,8 @@ class UnindexedMover(RowMover):
         return [] if mask is None else [mask]
 
     def _settled(self, masks: Sequence[Delete]) -> Protocol[None]:
-        """Deletes counters that have been incremented in the meantime, and waits until the clock has passed the times
-        of all deletes.
+        """Deletes counters that have been incremented since they were read, and waits until the clock has passed the
+        timestamps of all deletes.
         """
         again = yield from hide_increments(self.schema, masks)
         yield LetClockTick()

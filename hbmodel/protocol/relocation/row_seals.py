@@ -45,11 +45,11 @@ class Pair:
 class FollowingPlanner(VersionedRowPlanner):
     """Plans writes of rows whose objects may have been in another table.
 
-    Each write has a later time than the cells that the object has left in the other table, so that the object's version
-    increases.
+    Each write has a later timestamp than the cells that the object has left in the other table, so that the object's
+    version increases.
 
     Attributes:
-        floors: the newest time of the cells that were left in the other table, for each row.
+        floors: for each row, the newest timestamp of the cells that were left in the other table.
     """
 
     floors: Mapping[bytes, int] = field(factory=dict)
@@ -66,7 +66,7 @@ class Way:
         source: plans writes into the table from which objects move.
         target: plans writes into the other table.
         back: whether objects move back into the old table. In this case, `target` has closed rows of the objects.
-        seals: whether writers seal rows. Otherwise they do not begin to move rows, and only finish moves that have
+        seals: whether writers seal rows. If they do not, they begin no moves of rows, and only finish moves that have
             begun.
         reader: decodes whole rows of `source`.
     """

@@ -53,7 +53,7 @@ def move_rows(way: Way, pairs: Sequence[Pair], *, seals: bool = True) -> Protoco
         sealed = [(pair, row) for pair, row in live_rows if way.state(way.old(row)) == "sealed"]
         if unsealed and seals:
             for _, row in unsealed:
-                way.written(row)  # raises an error if the row cannot be copied; it must not be sealed then
+                way.written(row)  # raises an error if the row cannot be copied, because such a row must not be sealed
             if not (yield CheckLease(since)):
                 return False
             yield _changes(way.source, [way.seal(row.row, way.old(row), since) for _, row in unsealed])
@@ -150,7 +150,8 @@ def write_between(
         left = yield from batch.round(left)
         if not left:
             break
-        # once the next phase has begun, other programs may leave a row sealed for an unlimited time
+        # Once the next phase has begun, other programs may leave a row sealed for an unlimited time, so the phase is
+        # checked before the next round.
         yield CheckBinding()
     table = way.source.schema.table
     for write in left:
@@ -208,8 +209,8 @@ class _Between:
         return [write for write in writes if write not in self.outcomes]
 
     def _never_there(self, old_rows: Mapping[PairedWrite, OldRow]) -> Protocol[dict[PairedWrite, int]]:
-        """If objects move back, returns the writes whose objects have never left the target table. Each has the time
-        -1, because there is no earlier time to exceed.
+        """If objects move back, returns the writes whose objects have never left the target table. Each has the
+        timestamp -1, because there is no earlier timestamp to exceed.
         """
         absent = [write for write, old in old_rows.items() if self.way.back and old.row is None]
         if not absent:
@@ -243,7 +244,7 @@ class _Between:
                 self.outcomes[write] = Outcome("failed", write.source.row, error=error)
 
     def _write(self, planner: VersionedRowPlanner, writes: Mapping[PairedWrite, RowWrite]) -> Protocol[None]:
-        """Carries out writes in one table. If a row has been sealed in the meantime, it is read again in the next
+        """Carries out writes in one table. If a row has been sealed since it was read, it is read again in the next
         round.
         """
         if not writes:

@@ -11,8 +11,8 @@ def undeclared_cells(source: TableSchema, target: TableSchema, row: Row) -> dict
     """Returns the cells of a row that its model does not declare, by their columns in the other table. For example, a
     newer program may have put such cells.
 
-    Cells of the model's default family are moved to the default family of the other model. There, they may collide with
-    cells of another family.
+    Cells of the model's default family are moved to the default family of the other model. In that family, they may
+    collide with cells that come from another family.
 
     Raises:
         MigrationError: one of the cells cannot be stored in the other table.

@@ -1,9 +1,9 @@
 """Carries out updates under the condition that their rows still exist, as a sans-IO generator.
 
-Some cells make a row exist even if it has no other cells. Such a cell must not be put into a row that was deleted since
-it was read. So such an update is conditional on a cell of the row that every delete removes: the cell must still have
-the value that was read. If it has another value, the row is read again. An update never deletes the cells that it has
-put, because cells do not show which program has put them.
+Some cells make a row exist even if it has no other cells. An update must not put such a cell into a row that was
+deleted since the update read it. So the update is conditional on a cell of the row that every delete removes: this cell
+must still have the value that was read. If it has another value, the row is read again. An update never deletes the
+cells that it has put, because cells do not show which program has put them.
 
 If possible, the condition is on a cell that the update does not change. On HBase's Thrift1 gateway, each cell is put by
 a separate conditional call.
@@ -60,8 +60,9 @@ def update_guarded(
 ) -> Protocol[dict[bytes, UnindexedRowPlan]]:
     """Carries out updates, each under the condition that its row still exists. Returns the final plan of each update.
 
-    A row that expires is put again as a whole, under the condition that it has not been replaced since it was read. An
-    object that is put with a TTL over such a row is put under the same condition.
+    A row that expires is put again as a whole. If the store can change rows under a condition, the condition is that
+    the row has not been replaced since it was read. An object that is put with a TTL over such a row is put under the
+    same condition.
 
     Args:
         writes: updates, and puts with a TTL; at most one per row.
@@ -80,7 +81,7 @@ def update_guarded(
             expires = plan.put is not None and plan.put.ttl is not None
             known = isinstance(write, UpdateFields) or planner.schema.expiry_column in row.columns
             if expires and not (known and can.check_and_mutate and write.row not in together):
-                free.append(plan)  # the time of its put is below that of any later delete of the row
+                free.append(plan)  # its put has a lower timestamp than any later delete of the row
                 continue
             guard = _guard_of_whole(planner, row) if expires else _guard(planner, row, plan, can)
             if isinstance(guard, UnindexedRowPlan):
@@ -173,13 +174,14 @@ def _conditional_puts(planner: UnindexedRowPlanner, update: _Guarded) -> list[Co
     cells = {} if put is None else dict(put.cells)
     flag = schema.spare_flag_column
     if flag is not None and update.plan.blanks and not schema.required_columns:
-        # the deletes are unconditional, so each of two programs may delete the cell that the other program keeps
+        # The deletes are unconditional, so each of two programs may delete the cell that the other program keeps. The
+        # flag shows that the row still exists.
         cells[flag] = FLAG
     proving = {flag, *schema.proving_columns}
     puts: list[ConditionalPut] = []
     for name in sorted(cells, key=lambda name: (name != flag, not cells[name], name == column)):
         puts.append(ConditionalPut(column, expected, Put(row, {name: cells[name]})))
-        if name in proving and cells[name]:  # the checked cell may be a cell that becomes empty
+        if name in proving and cells[name]:  # the cell checked so far may become empty
             column, expected = name, cells[name]
     return puts
 
@@ -204,7 +206,7 @@ def _guard(
 def _guard_of_whole(planner: UnindexedRowPlanner, row: Row) -> tuple[bytes, bytes] | UnindexedRowPlan:
     """Returns the column to check and its value, or a failed plan, for a whole row that is put again with a TTL.
 
-    Here it does not matter which cells of the row become empty.
+    It does not matter which cells of the row become empty, because the whole row is put.
     """
     # programs that set the version cell change it with each write
     version = [planner.schema.version_column] if planner.marking else []

@@ -5,9 +5,9 @@ puts a unique value into the existence flag if the flag is absent. Then it puts 
 that the flag of an existing row has, if the claim is still there. Readers treat a claimed row as absent. The claim of a
 program that crashed is taken over once it is older than the grace time.
 
-The columns have the timestamp of the claim. So a slow program never overwrites a row that was put after its claim was
-deleted, overwritten or taken over, because later writes have later times. For the same reason, a program can safely
-delete the map entries that it has put.
+The columns have the timestamp of the claim, and later writes have later timestamps. So if the claim of a slow program
+is deleted, overwritten or taken over, the program does not overwrite a row that was put after that. For the same
+reason, a program can safely delete the map entries that it has put.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def insert_claimed(
     """Puts an object if its row neither exists nor is claimed. Otherwise raises `RowExists`.
 
     No row is put twice: before the last step no part of the row can be read, and after this step the call ends. No
-    earlier delete hides the flag that the last step puts. Such a delete would have hidden the claim too, because the
-    server gives the flag a time that is not below the time of the claim.
+    earlier delete hides the flag that the last step puts: the server gives the flag a timestamp that is not below that
+    of the claim, so such a delete would have hidden the claim too.
 
     Args:
         write: the object, without a TTL.
@@ -53,7 +53,7 @@ def insert_claimed(
     while True:
         claim = CLAIMED + draw()
         yield CheckAndPut(table, row, flag, expected, Put(row, {flag: claim}))
-        # puts and deletes of other programs are visible now, or get a later time than the claim
+        # puts and deletes of other programs are visible now, or get a later timestamp than the claim
         yield LetClockTick()
         current: Row | None
         # the row is read in any case, because a delete of the same millisecond hides a claim

@@ -45,7 +45,8 @@ class UnindexedRowPlan:
     @property
     def first(self) -> Put | None:
         """The put for a separate call. It already shows the new row, so that no reader sees only a part of the write,
-        and no crash leaves only a part of it. Only in `bare` columns, the old value remains until the deletes.
+        and no crash leaves only a part of it. Only the columns in `bare` show their old values until the deletes are
+        carried out.
         """
         blanks = [column for column in self.blanks if column not in self.bare]
         if self.put is None or not blanks:

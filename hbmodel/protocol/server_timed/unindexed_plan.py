@@ -170,7 +170,7 @@ class UnindexedRowPlanner:
     def await_replaced(
         self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
     ) -> Protocol[dict[bytes, Delete | ClockError]]:
-        """Waits until the server's clock has reached the times of the cells that writes will replace.
+        """Waits until the server's clock has reached the timestamps of the cells that writes will replace.
 
         Returns the errors of rows with a cell that is too far ahead, by row key; see the function `await_replaced`. For
         puts of whole objects, the rows are read here, unless the model's puts need no read.
@@ -204,8 +204,8 @@ class UnindexedRowPlanner:
     def read_expiring(
         self, writes: Iterable[RowWrite], rows: Mapping[bytes, Row | None], bound: int
     ) -> Protocol[dict[bytes, Row | None]]:
-        """Returns the rows that already expire, or will expire after the write, with all columns and the time for the
-        write.
+        """Returns the rows that already expire, or will expire after the write, with all columns and the timestamp for
+        the write.
         """
         expiring = [
             w.row
@@ -217,7 +217,7 @@ class UnindexedRowPlanner:
         return dict((yield from self.stamped(expiring, bound)))
 
     def stamped(self, rows: Iterable[bytes], bound: int) -> Protocol[dict[bytes, StampedRow]]:
-        """Returns rows with all columns, and the time at which each may be written; see `read_stamped`."""
+        """Returns rows with all columns, and the timestamp with which each may be written; see `read_stamped`."""
         return read_stamped(self.schema, rows, self.columns, bound, self.draw)
 
     def expires(self, row: Row | None) -> bool:
@@ -252,8 +252,8 @@ class UnindexedRowPlanner:
 
         Args:
             row: the row, or None.
-            mask: for a delete of a row, the delete of the cells that a delete at the server's time might not hide; or
-                the error that says why the row cannot be written.
+            mask: for a delete of a row, the mask of the row, see `mask_of`; or the error that says why the row cannot
+                be written.
         """
         try:
             if isinstance(row, StampedRow) and row.error is not None:
@@ -282,7 +282,7 @@ class UnindexedRowPlanner:
         if end is not None and isinstance(row, StampedRow):
             plan = self._expiring(row, cells, end)
             return plan if isinstance(write, PutObject) else self._owned(plan, row)
-        # the stamp of a row that was wrongly treated as expiring soon expires
+        # if the row was wrongly treated as expiring, its stamp is left, because stamps soon expire
         return self._put(write, cells)
 
     def _end(self, write: PutObject | UpdateFields, row: Row | None) -> End | None:
@@ -367,7 +367,7 @@ class UnindexedRowPlanner:
 
     def loose(self, row: Row) -> dict[bytes, int]:
         """Returns the loose cells of an expiring row: the cells that updates have put over it and that would outlive
-        it. The result has their times by column.
+        it. The result has their timestamps by column.
         """
         end = row.columns.get(self.schema.expiry_column)
         times = {column: cell.timestamp for column, cell in self.own(row.columns).items()}

@@ -66,7 +66,7 @@ def claim_existing(planner: VersionedRowPlanner, rows: Sequence[Row]) -> Protoco
     """Claims the values that rows hold, for a build or a repair of a unique index.
 
     Returns an error for each row whose value another row holds. If a row has changed since it was read, an unused claim
-    may remain. The next row with that value takes it over.
+    may remain. The next row with that value takes the claim over.
 
     Args:
         planner: a planner with this index only.
@@ -121,7 +121,7 @@ class ClaimFindings:
 
     Attributes:
         released: claims of values that were given up.
-        unheld: claims for rows that do not hold the value, old enough that no writer is about to put it.
+        unheld: claims for rows that do not hold the value, old enough that no writer is about to put the value.
         pending: claims for rows that do not hold the value, but younger.
     """
 
@@ -201,7 +201,7 @@ def _holds(planner: VersionedRowPlanner, index: Index, claim: FoundClaim, rows: 
 
 
 def _newest(planner: VersionedRowPlanner, claim: FoundClaim, rows: dict[bytes, Row | None]) -> int:
-    """Returns the time of a claim or the time of the version of its row, whichever is later."""
+    """Returns the timestamp of a claim or of the version of its row, whichever is later."""
     owner = owner_of(claim.cell.value)
     return (
         claim.cell.timestamp

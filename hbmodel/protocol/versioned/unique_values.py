@@ -4,7 +4,7 @@ check-and-mutate.
 A value is claimed before its row is written, and released after the row no longer has the value. It is released only if
 the claim still has the bytes that were read. A claim whose owner does not have the value is taken over only after the
 owner's row is fenced: the version that writes of the row check is changed, so that a writer that is about to put the
-value there is refused. A claim is never deleted.
+value into the owner's row is refused. A claim is never deleted.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def held_claims(planner: VersionedRowPlanner, old: OldRow) -> list[Claim]:
         return []
     claims: list[Claim | None] = []
     for index in unique:
-        # No key can hold this value, so there is no claim for it. The row is older than the index.
+        # If no key can hold a value, the row is older than the index, and there is no claim for the value.
         with suppress(KeyTooLong, EncodingError):
             claims += [claim_of(index, entry) for entry in planner.keys.entries(index, values, old.row.row)]
     return [claim for claim in claims if claim is not None]
@@ -127,7 +127,8 @@ def claim_values(
 
     Args:
         rows: how the write of each row changes claims, in the order of the writes.
-        wait: whether a row is read and planned again if a claim is so young that its owner may still write its row.
+        wait: whether a row is read and planned again if another row has claimed its value so recently that a writer may
+            still put that row.
     """
     claimed = {row: Claimed() for row in rows}
     all_claims = [claim for claims in rows.values() for claim in (*claims.wanted, *claims.left)]
@@ -228,8 +229,8 @@ def _fence(
     """Fences the owners of claims that other rows want. Returns the claims that may be taken over, each with the row
     that wants it.
 
-    `young` has the times of young claims. The rows that want a young claim wait for it, unless its owner has written
-    its row since.
+    `young` has the timestamps of young claims. The rows that want a young claim wait for it, unless its owner has
+    written its row since.
     """
     if not foreign:
         return []

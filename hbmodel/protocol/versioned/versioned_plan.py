@@ -31,8 +31,8 @@ from hbmodel.store.values import ConditionalChange, Delete, Put
 from hbmodel.store.wide.row_versions import version_shown
 
 KEPT = 3
-"""The number of nonces of earlier writes that a version cell keeps. A writer whose answer was lost can find its outcome
-as long as there are no more later writes than this.
+"""The number of nonces of earlier writes that a version cell keeps. A writer whose answer was lost can still find its
+outcome, unless the row was written more than this many times since.
 """
 
 KEPT_WHEN_BUSY = 31
@@ -64,10 +64,10 @@ class VersionedRowPlanner(IndexedRowPlanner):
     """Plans writes of a versioned model, with or without indexes.
 
     Every write reads its row, increments the version, and is applied only if the version cell is still the one that was
-    read. Each object of a wide model has a version. But its writes are checked against the version of the row, which is
-    a nonce that each write of the row changes. So any number of objects of a row can be changed under one condition.
-    Objects in the same row do not cause conflicts for each other: a refused write is planned again over the current
-    row.
+    read. Each object of a wide model has a version. But writes of an object are checked against the version of its row,
+    which is a nonce that each write of the row changes. So any number of objects of a row can be changed under one
+    condition. Objects in the same row do not cause conflicts for each other: a refused write is planned again over the
+    current row.
 
     Attributes:
         patience: the number of rounds in which a write waits for another one that has claimed the same unique value.
@@ -165,7 +165,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
         return VersionCell.of(plan.put.cells[self.schema.version_column])
 
     def current_entries(self, old: OldRow) -> list[tuple[str, Put]]:
-        """Returns the entries of the current row, at the time of its version."""
+        """Returns the entries of the current row, with the timestamp of its version."""
         stored = self.stored(old)
         if not old.live or old.row is None or stored is None:
             return []
@@ -279,7 +279,7 @@ class Sent:
     Attributes:
         planner: the planner that planned it; a later planner may have other indexes.
         first: whether the row had no version before.
-        since: the reading of the clock from which its time was chosen.
+        since: the reading of the clock from which its timestamp was chosen.
         releases: the releases of the unique values that the row gives up, each with its index table.
     """
 
@@ -297,8 +297,8 @@ class Sent:
 
     @property
     def creates(self) -> bool:
-        """Whether the change creates an object in a shared row. If so, its cells show the outcome only for a limited
-        time.
+        """Whether the change creates an object in a shared row. If so, the cells of the object show the outcome of the
+        change only for a limited time.
 
         After the grace time, the change may have been applied, the object deleted, its marker purged, and another
         object put.

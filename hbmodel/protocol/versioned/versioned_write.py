@@ -171,9 +171,9 @@ class WrittenRows:
         """Returns whether the outcome of a write that changes nothing depends on a check of the row that it shares with
         other writes of its commit.
 
-        Without the check, another commit could put all objects of the row before this commit changes the others. Then
-        each of the two commits would be carried out only in part. A local transaction does not need this check, because
-        it has read the version of the row again.
+        Without the check, another commit could put all objects of the row before this commit changes its other objects,
+        and each of the two commits would be carried out only in part. A local transaction does not need this check,
+        because it has read the version of the row again.
         """
         together = plan.outcome.key in self.planner.together
         return together and self.planner.pinned is None and not isinstance(plan.outcome.error, RowMoved)
@@ -211,8 +211,9 @@ class WrittenRows:
     def _still_pinned(self, write: RowWrite, plan: RowPlan) -> Protocol[None]:
         """Checks the row of a write in a local transaction that changes nothing, and raises the error of the write.
 
-        The write has no put whose condition would check the cells that were read. The version of the row was read
-        before the object, so the row is read once more. If its version has changed, `ConflictError` is raised.
+        A write that changes nothing has no put whose condition would check the cells that were read. The version of the
+        row was read before the object, so the row is read once more. If its version has changed, `ConflictError` is
+        raised.
         """
         planner = self.planner
         if not isinstance(plan.outcome.error, ConflictError):

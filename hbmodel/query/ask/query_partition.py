@@ -29,8 +29,8 @@ class QueryPartition(Generic[R_co]):
     """A part of a query, as returned by `Query.partitions`. `Session.read_partition` makes a query from it, in any
     process.
 
-    A partition can be pickled. Then it contains the model as a reference to the class, fields as names, and values as
-    bytes.
+    A partition can be pickled. In the pickled form, the model is a reference to the class, fields are names, and values
+    are bytes.
 
     Attributes:
         model: the class of the model.

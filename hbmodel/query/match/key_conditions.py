@@ -133,7 +133,8 @@ def match(
         if ranges * len(packed) > max_ranges:
             return _bounded(layout, at, own, operands[name], evolve(matched, excess=name))
         ranges *= max(len(packed), 1)
-        # keys that begin with the bytes of such a value may contain a longer value, so the condition is still tested
+        # If a part form does not show its end, keys that begin with the bytes of a value may contain a longer value, so
+        # the condition is still tested.
         enforced = [c.asked for c in own] if layout.fields[at].codec.delimited else []
         matched = evolve(matched, parts=[*matched.parts, packed], consumed=[*matched.consumed, *enforced])
     return matched

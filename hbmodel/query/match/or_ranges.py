@@ -1,10 +1,10 @@
 """Finds the key ranges of trees of `&` and `|` field by field; they are the union of the ranges of the branches.
 
 A tree is not expanded into a union of simple conditions. The conditions on the first field of the key divide the values
-of this field into points, which are the values that equalities name, and the intervals between them. For each point and
-each interval, a smaller tree of conditions on the following fields is left. For each point, the next field is divided
-in the same way. So the keyset predicate `(a > 1) | ((a == 1) & (b < 2))` becomes the interval above 1 and, under the
-point 1, the interval of `b` below 2.
+of this field into points and intervals: the points are the values that equalities name, and the intervals lie between
+the points. For each point and each interval, a smaller tree of conditions on the following fields is left. For each
+point, the next field is divided in the same way. So the keyset predicate `(a > 1) | ((a == 1) & (b < 2))` becomes the
+interval above 1 and, under the point 1, the interval of `b` below 2.
 """
 
 from __future__ import annotations

@@ -425,8 +425,8 @@ def _build(
         backwards=backwards,
         reader=reader,
         filter=None if rows is not None else server,
-        # An entry in the key ranges of an index satisfies the conditions even if its row does not. The row decides
-        # (rule 5).
+        # An entry in the key ranges of an index satisfies the conditions, but its row may not. So every condition is
+        # tested on the row, which decides (rule 5).
         residual=every if path.index is not None else residual,
         rows=rows,
         match=matched,

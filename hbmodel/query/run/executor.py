@@ -142,7 +142,8 @@ class PlanExecutor:
         """Yields the number of rows for each multi-get. The first multi-get asks for as many rows as are wanted. Each
         later one asks for twice as many as the one before, since many rows may be absent or not match.
         """
-        # If more entries than the limit of the index scan were needed, there would be one more scan.
+        # The first get asks for no more entries than the limit of the index scan, because more of them would need
+        # another scan.
         least = 1 if self.plan.path.index is not None and self.scans_exactly else FIRST_GET
         size = GET_CHUNK if self.wanted is None else min(GET_CHUNK, max(least, self.wanted * width))
         while True:

@@ -81,7 +81,8 @@ def increment(
                 )
             cell.check(current, number)
             return cell.add(number)
-        # This increment may create a row. But it must not create a row if rows have system cells by now.
+        # This increment may create a row. But if the rows of the table have system cells since the check, it must not
+        # create one.
         with suppress(_Changed):
             return cell.add(number, partial(_check_unchanged, bind, binding))
 
@@ -129,7 +130,7 @@ class CounterCell:
         """Increments the counter, and undoes the increment if the sum has wrapped.
 
         The order of increments makes no difference, so an increment can be undone exactly, whatever other programs have
-        added in between.
+        added since.
 
         Args:
             gate: called before the increment is sent. It is not called before the increment that undoes the first one.

@@ -71,11 +71,12 @@ class Reader(Protocol):
 class RowGroup:
     """A local transaction over the objects in one row, which may be of several versioned models.
 
-    The commit makes all changes at once, in one atomic mutation, and only if the row still has the version that it had
-    at the start of the group. This means that no program has added, changed or deleted an object of the row in between.
-    Otherwise the commit raises `ConflictError`. Nothing is locked. Objects of other rows are not accepted. A group
-    belongs to its session and its thread. A row has one version for each column family that its models use. The first
-    use of a model of another family links the two versions; from then on they are one version of the whole row.
+    The commit makes all changes at once, in one atomic mutation. The mutation is applied only if the row still has the
+    version that it had at the start of the group, that is, if no program has added, changed or deleted an object of the
+    row since. If the row has another version, the commit raises `ConflictError`. Nothing is locked. Objects of other
+    rows are not accepted. A group belongs to its session and its thread. A row has one version for each column family
+    that its models use. The first use of a model of another family links the two versions; from then on they are one
+    version of the whole row.
 
     As a context manager it commits on a clean exit and discards on an exception.
 

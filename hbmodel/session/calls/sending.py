@@ -15,8 +15,8 @@ R = TypeVar("R")
 
 
 class Sending:
-    """Carries out operations for one call of a session. As long as none of them can have changed a table, the counted
-    call is marked with `Calls.nothing_sent`. If the call then fails, no change of the registry has to wait for it.
+    """Carries out operations for one call of a session. Until one of them may have changed a table, the counted call is
+    marked with `Calls.nothing_sent`. If a marked call fails, no change of the registry has to wait for it.
 
     Every change that the call makes must be carried out by this object.
 

@@ -70,7 +70,7 @@ class BatchRunner:
 
     Attributes:
         pinned: the version that the row must have, if all writes are into one row, or None if no version is required.
-            Either all writes are executed or none.
+            If a version is required, either all writes are executed or none.
         unswept: batches whose index entries must still be verified or deleted. The list may be shared with another
             runner.
         doubted: whether the last batch may have put rows, so that it must not be planned again.
@@ -308,7 +308,7 @@ class BatchRunner:
 
 def _note_outcome(current: Batch | JointBatch, calls: object) -> None:
     """If a batch has stopped before it sent anything that the store may have carried out, notes this in the counted
-    calls. Then no change of the registry needs to wait for this program.
+    calls. In this case, no change of the registry needs to wait for this program.
     """
     if isinstance(calls, Calls):
         calls.nothing_sent = not current.wrote

@@ -62,7 +62,7 @@ class BulkAdd:
         self._batch_size, self._shuffle, self._progress, self._ttl = rows, window, progress, ttl
         self._on_refused, self._refused = on_refused, 0
         self._read = self._certain = 0
-        self._begun = False  # whether any batch was written; if objects are shuffled, `_certain` may still be 0 then
+        self._begun = False  # whether any batch was written; `_certain` does not show this if objects are shuffled
 
     def run(self, objs: Iterable[Any]) -> int:
         """Writes all objects and returns the number of objects that were written."""

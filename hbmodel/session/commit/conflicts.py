@@ -98,7 +98,7 @@ def _called(session: R, function: Callable[[R], T]) -> T:
 
 
 def again_upon_conflict(session: R, function: Callable[[R], T], waits: Iterator[float]) -> T:
-    """Runs a function and commits. After a `ConflictError`, waits and repeats both, as long as there are waits; see
+    """Runs a function and commits. After a `ConflictError`, waits and repeats both, until no waits are left; see
     `Session.retry`.
 
     After most errors of the commit nothing is written, and the calls are dropped. After `PartialWrite` and
@@ -131,7 +131,7 @@ def reason_of(error: BaseException) -> str:
 
 _UNCERTAIN = (ClockError, PartialWrite, UnknownOutcome)
 """Errors after which a call may nevertheless have changed its row. `ClockError` is one of them: an update of a row that
-expires writes some columns first. While it rewrites the other columns, it may find a cell that is ahead of the clock.
+expires writes some columns first, and may find a cell that is ahead of the clock while it rewrites the other columns.
 """
 
 

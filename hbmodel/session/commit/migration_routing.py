@@ -113,7 +113,8 @@ class MigrationRouting:
         """Returns the layout in which deletes and inserts are made.
 
         Raises:
-            CapabilityError: both tables are in use.
+            CapabilityError: the phase of the migration does not allow deletes and inserts, because another program may
+                look only in the other table.
         """
         if schema.replaces is None:
             return schema
@@ -256,7 +257,7 @@ def _unfit(layout: TableSchema, write: RowWrite) -> EncodingError | KeyTooLong |
 
 def _carry_over(batch: Batch, other: TableSchema) -> None:
     """Records changes that were sent to the other table as changes of the batch's table, which now holds all objects.
-    The protocol then looks for them in this table.
+    The protocol then looks for these changes in the batch's table.
     """
     sent = batch.sent_to(other.table)
     for write in batch.writes if sent else ():

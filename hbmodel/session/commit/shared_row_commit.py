@@ -195,9 +195,9 @@ class JointCommit:
     one atomic mutation for each row. No protocol can read anything before that, because its next operation waits until
     its changes are carried out.
 
-    All writes to one row that use the clock have the same time. Otherwise the time of another commit could lie between
-    their times, and only some of the writes of this commit would be newer than those of the other. If an object needs a
-    later time than others, all of them are planned again with that time.
+    All writes to one row that use the clock have the same timestamp. If they had different timestamps, that of another
+    commit could lie between them, and only some of the writes of this commit would be newer than those of the other. If
+    an object needs a later timestamp than others, all of them are planned again with that timestamp.
 
     Like a `Resumable`, it can be run again after an error of the store, and continues where it stopped.
 
@@ -346,8 +346,8 @@ class JointCommit:
         """Whether a part requests conditional changes of its rows. These wait, so that they can be made together with
         the changes of the other parts.
 
-        Other conditional changes are made immediately. These are claims of unique values, which are in other tables,
-        and fences.
+        Other conditional changes are made immediately. These are fences, and claims of unique values, which are in
+        other tables.
         """
         operation = part.operation
         return isinstance(operation, CheckAndMutateRows) and operation.table == self._table and not operation.fences

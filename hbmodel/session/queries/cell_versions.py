@@ -98,8 +98,8 @@ def _versions(
     store: Store, binding: Binding, schema: TableSchema, field: Field, row: bytes, count: int
 ) -> list[CellVersion[Any]]:
     reader = RowDecoder.of(schema, binding.indexed, frozenset(), binding.adopting)
-    # The liveness cell is read after the column. So if the object is deleted in between, the versions that were read
-    # are not returned.
+    # The liveness cell is read after the column. So if the object is deleted between the two reads, the versions that
+    # were read are not returned.
     read = [] if binding.indexed else read_versions(store, schema.table, row, [field.column], count)
     (current,) = store.get(schema.table, [row], reader.columns)
     if current is None or not reader.exists(current):

@@ -104,7 +104,7 @@ class TwoTableQueries:
         return result
 
     def page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
-        """Returns one page. Its tokens are valid as long as the same tables are read."""
+        """Returns one page. Its tokens are valid while the same tables are read."""
         return self._reported(terms, lambda asked: self._page(asked, size, at, backwards))
 
     def _page(self, terms: QueryTerms, size: int, at: str | None, backwards: bool) -> Page[Any]:
@@ -341,7 +341,7 @@ def _place(query_plan: Plan) -> Callable[[Found], Any]:
         return itemgetter(0)
 
     def place(item: Found) -> Any:
-        # such a position is in none of the runs that are merged
+        # an object that cannot be in the new table has a position in none of the merged runs
         return (item[0], b"") if item[0].startswith(UNPLACED) else order.key(item[0])
 
     return place

@@ -171,8 +171,9 @@ def with_version(
         ttl: the TTL of the put, in ms, or None.
         max_versions: how many versions the family keeps. An older version is dropped if `max_versions` newer timestamps
             each have a version that lives at least as long. Reads could see the older version only after all these
-            newer versions have expired, and by then a compaction may have dropped it. Versions with the same timestamp
-            count once, because a compaction keeps only the newest of them, even if that version expires first.
+            newer versions have expired, and a compaction may drop the older version before that. Versions with the same
+            timestamp count once, because a compaction keeps only the newest of them, even if that version expires
+            first.
     """
     if ttl is None and max_versions == 1:
         if chain is None or timestamp >= chain.timestamp:

@@ -373,7 +373,8 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    # If another process does the same at this moment, SQLite does not wait here, not even for its busy timeout.
+    # If another process does the same at this moment, SQLite fails at once, without waiting for its busy timeout. So
+    # this loop waits.
     deadline = time.monotonic() + _pragma(connection, "busy_timeout") / 1000
     while True:
         try:

@@ -297,8 +297,8 @@ class _Or(_List):
     def __init__(self, nodes: Sequence[Node]) -> None:
         super().__init__(nodes)
         # For each filter, its return code for the previous cell, and the family and qualifier of that cell. If a filter
-        # wanted to skip further than the whole list, it is not called for the cells in between (HBASE-17678,
-        # HBASE-18368).
+        # wanted to skip further than the whole list, it is not called for the cells that it wanted to skip
+        # (HBASE-17678, HBASE-18368).
         self._before: list[tuple[int, bytes, bytes] | None] = [None] * len(nodes)
 
     def reset(self) -> None:

@@ -270,7 +270,7 @@ class GatewayStore(GatewayClient):
     ) -> None:
         def write(connection: ThriftConnection) -> None:
             # A write to a missing or disabled table fails with a message that does not give this reason, and a batch
-            # fails only after many seconds.
+            # fails only after many seconds. So the table is checked before a write is repeated.
             if exchange.repeats:
                 self._check_table(connection, table)
             try:

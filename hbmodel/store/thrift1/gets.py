@@ -53,7 +53,7 @@ class Questions:
     """The calls that answer some gets. There is one call for each row, or for several rows of which the same columns
     are read.
 
-    A `Get` is never split over calls. Several gets of one row share a call, as long as it does not become too large.
+    A `Get` is never split over calls. Several gets of one row share a call, unless the call would become too large.
 
     Args:
         gets: the gets, without prefixes.

@@ -199,7 +199,8 @@ class Thrift2Store(GatewayStore):
         """Returns the call that changes a column family.
 
         The gateway would reset every option that is missing from the call to HBase's default. So the live descriptor is
-        read, and sent back with the changes. If another program changes the family in between, its change is lost.
+        read, and sent back with the changes. If another program changes the family between the read and the call, its
+        change is lost.
         """
         live = next((descriptor for descriptor in self._descriptors(table) if descriptor.name == family.name), None)
         if live is None:

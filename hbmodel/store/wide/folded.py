@@ -60,7 +60,7 @@ class FoldedStore(WrappingStore):
 
     Calls on a table of logical rows become calls on the table of the wide rows. The view has the same guarantees for an
     object as the store has for a row. Puts into one row with the same timestamp and TTL are joined into one put, unless
-    it would be too large.
+    the joined put would be too large.
 
     A read of several objects is not a snapshot, even if it reads only one page.
 
@@ -145,8 +145,8 @@ class FoldedStore(WrappingStore):
         if wide is None:
             return self._store.get_each(table, gets)
         requests = [PartOfRow(wide, get) for get in gets]
-        # The versions are read before the objects. If another program changes an object in between, it also changes the
-        # version, so a change that requires the version that was read here is refused.
+        # The versions are read before the objects. If another program changes an object between the two reads, it also
+        # changes the version, so a change that requires the version that was read here is refused.
         versions = self._row_versions(wide, {part.get.row for part in requests if part.versioned})
         rows = self._store.get_each(wide.table, [part.get for part in requests])
         return [part.object(row, versions.get(part.get.row)) for part, row in zip(requests, rows, strict=True)]

@@ -3,7 +3,7 @@ point.
 
 A conditional mutation in HBase checks only one cell of a row. So objects of two families can be changed together only
 if both families have their version in the same cell. Therefore, the first commit that writes objects of two families
-into a row replaces the version of one family by a link, which consists of 8 zero bytes and the column that has the
+into a row replaces the version of one family by a link. A link consists of 8 zero bytes and the column that has the
 version from then on. A link is put only if the version has not changed since it was read. After that, a program that
 has read the replaced version can no longer write. A link is never replaced. Of two columns, the later one in byte order
 gets the link, so links form no cycle.
@@ -145,7 +145,7 @@ def link_row_versions(
 
     Returns:
         The resulting version of each row, by row. The timestamps of these versions have no meaning. A row is left out
-            if one of its versions was written in the meantime.
+        if one of its versions was written since it was read.
     """
     leaders = {row: min(versions, key=lambda version: version.column) for row, versions in rows.items()}
     new = {row: evolve(leader, value=os.urandom(LENGTH)) for row, leader in leaders.items() if not leader.value}

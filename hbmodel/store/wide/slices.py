@@ -49,8 +49,8 @@ class SliceScan:
         ranges: the ranges of qualifiers, sorted, disjoint, not empty; their bounds are not within an object.
         reversed: whether to read from the last object of the last row to the first.
         keys_only: whether to read cells without their values.
-        limit: about how many objects the first scan should return; it may return more. If a filter drops some of them
-            and the caller needs more, another scan reads these.
+        limit: about how many objects the first scan should return; it may return more. If a filter drops some of the
+            objects and the caller needs more of them, another scan follows.
         page: the number of cells in the first page of each row; None before `SliceReader.sized` has chosen it.
         batch_size: the maximum number of rows in a batch.
         first: for a read of one row backwards, the place where the last portion probably begins, as guessed by
@@ -90,7 +90,7 @@ class SliceReader:
     No object is assembled from two reads: the last object of a full page is read again from its first cell, with the
     cells that follow. If many rows are read forwards to their ends, the scan returns each row in pieces that are from
     the same read (`Scan.cells`). These pieces are joined, and no object is read again. But rows are not read in pieces
-    if objects may have any number of columns, because then not all columns are read.
+    if objects may have any number of columns, because not all columns of such objects are read.
     """
 
     def __init__(

@@ -79,7 +79,7 @@ def infer(store: Store, table: str, *, sample: int = ROWS) -> InferredModel:
     Rows from the start, the middle and the end of every region are read, with at most 1,000 cells each. Each guess is
     marked as `likely` or `unsure`, with the reason. Every codec and salt fits all sampled rows, but may still be wrong.
     So correct the model, and check it with `adopt`. If a family has many qualifiers, and none of them is in most rows,
-    a separate model is proposed for the family, whose objects are the cells. Nothing is registered or written.
+    a separate model, whose objects are the cells, is proposed for the family. Nothing is registered or written.
 
     Args:
         store: the store that holds the table.

@@ -267,8 +267,8 @@ def _ended_by_long(keys: Sequence[bytes]) -> Sequence[CodecGuess] | None:
 def _delimited(fields: Sequence[Sequence[bytes]], delimiter: bytes) -> Sequence[CodecGuess]:
     """Returns the fields of keys with a delimiter between them, from the values of each.
 
-    Digits are taken for numbers of fixed width only if a field has leading zeros or is as long as a time. Otherwise
-    keys that were not sampled may have more digits.
+    Digits are taken for numbers of fixed width only if a field has leading zeros or is as long as a time. If neither is
+    the case, keys that were not sampled may have more digits.
     """
     shown = literal(delimiter if delimiter == bytes(1) else delimiter.decode())
     likely = len(fields[0]) >= ENOUGH and delimiter in CLEAR

@@ -71,9 +71,9 @@ def describe(model: type[Any], sample: Store | HasStore | None = None) -> Descri
 
     Args:
         model: the class.
-        sample: a store, or a session, with objects of the model. Some of them are read to report how their bytes are
-            used, to compare their size with more or fewer key fields in the qualifier, with other names and with other
-            codecs, and to count rows per prefix of the key and of each index.
+        sample: a store, or a session, with objects of the model. Some of them are read, to report how their bytes are
+            used, and to count rows per prefix of the key and of each index. Their size is also compared with the size
+            that they would have with more or fewer key fields in the qualifier, with other names, or with other codecs.
     """
     schema = schema_of(model)
     described = _described(schema)

@@ -83,11 +83,11 @@ def adopt(
     """Checks whether an external model fits a table that other programs write. If it does, registers the model.
 
     Rows from the start, the middle and the end of every region are read, with at most 1,000 cells each. Only the
-    families of the model are read: queries do not return rows without a cell in them. Keys and cells are decoded as the
-    model declares and encoded again; the bytes must be the same. Salt buckets are computed again. Rows, cells and
-    qualifiers that do not fit the model are counted. Cells are also counted if their timestamps are so high that later
-    puts by hbmodel would not exceed them. The ids of a dictionary are not translated to names. Cells of other models
-    that are registered for the table are not counted, nor are rows that have only such cells.
+    families of the model are read: queries do not return rows without a cell in these families. Keys and cells are
+    decoded as the model declares and encoded again; the bytes must be the same. Salt buckets are computed again. Rows,
+    cells and qualifiers that do not fit the model are counted. Cells are also counted if their timestamps are so high
+    that later puts by hbmodel would not exceed them. The ids of a dictionary are not translated to names. Cells of
+    other models that are registered for the table are not counted, nor are rows that have only such cells.
 
     The table is only read. If there is a finding that is neither a note nor accepted, nothing is registered.
 
@@ -100,8 +100,8 @@ def adopt(
         registry: name of the registry table.
 
     Returns:
-        The findings, and whether the model was registered. `create_tables` registers itand also creates the index
-            tables.
+        The findings, and whether the model was registered. `create_tables` registers it and also creates the index
+        tables.
 
     Raises:
         DeclarationError: the model is not external, an accepted kind does not exist, or the sample is not a whole

@@ -117,7 +117,8 @@ def _check_shared(schemas: Sequence[TableSchema]) -> None:
     """Raises `SchemaMismatch` if two models of one table have an index of the same name, or share a family in which a
     cell could belong to both.
 
-    A delete of an index entry removes the whole row of the entry, which could be an entry of the other model.
+    Two indexes of the same name would share a table. A delete of an index entry removes the whole row of the entry, so
+    it could also remove an entry of the other model.
     """
     for at, one in enumerate(schemas):
         for other in schemas[at + 1 :]:

@@ -116,7 +116,7 @@ def _index_tables(
 
     An unregistered table that has the name of an index table, and has rows, belongs to another program. But if the
     primary table exists and neither the model nor the index table is registered, a table of that name that has the
-    families of the index is treated as its table.
+    families of the index is treated as the index's table.
     """
     states = [] if entry is None else [state for _, state in sorted(entry.indexes.items())]
     for state in states:  # the index may have a table whose name differs from the declared one

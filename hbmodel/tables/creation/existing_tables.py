@@ -98,7 +98,7 @@ def other_registry(store: Store, schema: TableSchema, existing: Collection[str],
     """Returns the name of another registry in which the table of a model is registered, or None. This function is
     called only if the table is not registered in this registry.
 
-    If this registry does not exist yet, its name may be mistyped. Then every table of the store is examined, with one
+    If this registry does not exist yet, its name may be mistyped, so every table of the store is examined, with one
     call each. This happens once for a registry, and only if the model's table exists. If this registry exists, only
     tables with the default name of a registry are examined.
     """

@@ -53,10 +53,10 @@ def build_index(
     executor. They use the registry to divide the regions of the table among them, and all calls return when the index
     is built. If a call is killed, its work is completed by another call that is running, or by the next call.
 
-    Programs may write in the meantime. Their sessions maintain the index as soon as they have noticed the change in the
-    registry. So the build first waits for programs that may still write without maintaining it (up to three times, if
-    this is the table's first index), and reports them to `progress`. Then it puts entries for all rows. After that, it
-    checks all rows for missing entries. Then queries may use the index.
+    Programs may write during the build. Their sessions maintain the index as soon as they have noticed the change in
+    the registry. So the build first waits for programs that may still write without maintaining the index (up to three
+    times, if this is the table's first index), and reports them to `progress`. Then the build puts entries for all
+    rows. After that, it checks all rows for missing entries. From then on, queries may use the index.
 
     Args:
         store: the store that holds the tables.
@@ -149,9 +149,9 @@ def drop_index(
     """Drops an index while programs read and write. Returns the names of the dropped tables.
 
     The model need not declare the index. First, queries stop using the index. For this, the call waits for one lease
-    (`readers`), in every store. Then writes stop maintaining the index. When no program can write it any more (the call
-    reports the `writers` to `progress`), its table is dropped. If a call is killed, the next call completes the work.
-    If the index is built again, it gets a new table with a different name.
+    (`readers`), with every kind of store. Then writes stop maintaining the index. When no program can write the index
+    any more (the call reports the `writers` to `progress`), its table is dropped. If a call is killed, the next call
+    completes the work. If the index is built again, it gets a new table with a different name.
 
     Args:
         store: the store that holds the tables.

@@ -143,8 +143,8 @@ class IndexStates:
             elif registration.rows == "unindexed":
                 self.registry.change_rows(self.place, registration, "marking")
             elif registration.rows == "marking":
-                # The step waits only for writers. Sessions that still read according to an earlier state also recognise
-                # dead markers.
+                # The step waits only for writers, because sessions that still read according to an earlier state also
+                # recognise dead markers.
                 if self._written(registration, ROWS, registration.rows_since, now):
                     self.registry.change_rows(self.place, registration, "adopting" if self._others.gated else "mixed")
             elif state is None or state.state == ABSENT:
@@ -166,8 +166,8 @@ class IndexStates:
         return OtherPrograms(self.store, self.registry, self.drain, self.wait)
 
     def _create(self, registration: Registration, state: IndexState | None, splits: SplitsOption) -> None:
-        """Creates the index table, with a name that no table of the index has had. From then on, writers maintain its
-        entries.
+        """Registers a name that no table of the index has had; the next call creates the index table with this name.
+        From then on, writers maintain its entries.
         """
         schema = self._schema
         index = schema.index(self.name)

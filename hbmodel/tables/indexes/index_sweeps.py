@@ -200,7 +200,7 @@ class Sweeps:
         """Returns this object. If another build has adopted all rows, returns the sweeps that use only rows with system
         cells.
 
-        After the adoption, a row without system cells is a remainder of a deleted row, which late writes have left.
+        After the adoption, a row without system cells is no object: late writes have left its cells in a deleted row.
         """
         if self.then is not None:
             registration = self.registry.read(self.indexer.schema)

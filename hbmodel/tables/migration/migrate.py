@@ -417,7 +417,8 @@ class Migration:
 
     def _drops_new(self, phase: str) -> bool:
         """Returns whether a rollback of a migration in a maintenance window has begun to drop the new table. There is
-        no separate phase for this: the registry no longer records that objects are moved into the table.
+        no separate phase for this: the drop has begun if the registry no longer records that objects are moved into the
+        table.
         """
         return phase == CLOSED and not self.registry.moves_into(self.new)
 

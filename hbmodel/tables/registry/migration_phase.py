@@ -1,8 +1,8 @@
 """The registry's record of a migration between two tables, which is one cell in the row of each table.
 
 `m:move` in the row of the old table contains the phase (see `protocol.relocation.migration`) and the new table. It is
-changed by check-and-put. As long as programs must not use the new table without the old one, `m:from` in the row of the
-new table contains the old table.
+changed by check-and-put. While programs must not use the new table without the old one, `m:from` in the row of the new
+table contains the old table.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The values of a column have the same bytes whether it may be None or not. So a model that newly allows None in a column
 can be used at once, except for writing None. The registry allows None in three steps: it records that the column may be
-None, so that models that do not allow None are refused; it waits until no program can still read or write with such a
-model; and it records that None may be written.
+None, so that models that do not allow None are refused; it waits until no program can still read or write with a model
+that does not allow None; and it records that None may be written.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class BindingWithoutNone(Binding):
     def planned(self) -> TableSchema:
         """The schema with which writes are planned. In it, the waiting fields have no default.
 
-        With the earlier model, a row exists if it has only a cell of such a column. So an update that puts this cell
-        must check that the row was not deleted in the meantime, as the earlier model does.
+        With the earlier model, a row exists even if a cell of such a column is its only cell. So an update that puts
+        this cell must check that the row was not deleted before the put, as updates with the earlier model do.
         """
         schema = self.schema
         if schema.exists_column is not None or not schema.required_columns:

@@ -318,8 +318,8 @@ def match_indexes(schema: TableSchema, registration: Registration) -> MatchedInd
 
     The first choice is an index with a table that has, or once had, the declared name or the name in `renamed_from`.
     The second choice is the only index with the same entries. The last choice is an index without a table whose cell
-    has one of these names. There is nothing to keep of an index without a table. So a declared index with the name of
-    the cell takes precedence over one that has this name in `renamed_from`.
+    has one of these names. Nothing needs to be kept of an index without a table, so a declared index that has the name
+    of the cell takes precedence over a declared index that has this name in `renamed_from`.
     """
     free = dict(registration.indexes)
     states: dict[str, IndexState] = {}

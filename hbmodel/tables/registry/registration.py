@@ -33,9 +33,10 @@ RowState = Literal["plain", "unindexed", "marking", "mixed", "adopting", "indexe
 
 The leases of sessions end at different times, so some sessions may write under a state while others write under the
 next one. No other two states are in use at the same time, except mixed and indexed: the index of a small table may be
-built before the last session has noticed the state in between, and by then every row has a liveness cell. If every
-write checks the registry inside its transaction, adopting follows marking. All states except plain and indexed have the
-same rule for reads, so sessions may read under any of them at the same time.
+built before the last session has noticed the state adopting, which is between these two. This does no harm, because
+every row has a liveness cell once the index is built. If every write checks the registry inside its transaction,
+adopting follows marking. All states except plain and indexed have the same rule for reads, so sessions may read under
+any of them at the same time.
 
 - unindexed: a row with any cell of an object is live, unless its liveness cell says otherwise. Sessions that have
   noticed a later state may have put a liveness cell. Writes put no system cells, and the server sets their timestamps.
@@ -44,8 +45,8 @@ same rule for reads, so sessions may read under any of them at the same time.
 - mixed: rows are written like indexed rows, and each write takes its time from the server. Sessions that are still in
   the state marking delete rows without a marker. So an update is conditional on its row, or has a timestamp so old that
   every delete hides it.
-- adopting: as mixed, but updates need neither of these two measures. Rows without the liveness cell are still live,
-  until a build has put that cell.
+- adopting: as mixed, but updates need neither the condition nor the old timestamp. Rows without the liveness cell are
+  still live, until a build has put that cell.
 - indexed: a row is live only if its liveness cell says so.
 
 A table that other programs write is always plain. It is like an unindexed table, but its rows, which never change, may

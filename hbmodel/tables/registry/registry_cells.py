@@ -117,8 +117,9 @@ def shown(indexes: Mapping[str, IndexState]) -> dict[str, IndexState]:
 
 
 def check_rows(schema: TableSchema, registration: Registration) -> None:
-    """Raises `SchemaMismatch` if the model's indexes need system cells but the table's rows have none, or the other way
-    round. Also raises this error if other programs write the rows but the model is not external.
+    """Raises `SchemaMismatch` if the model's indexes need system cells but the table's rows have none, or if an
+    external model has indexes but the table's rows have system cells. Also raises this error if other programs write
+    the rows but the model is not external.
     """
     if schema.indexes and not schema.external and registration.rows == "plain":
         message = (

@@ -274,8 +274,8 @@ class Registry:
     def check_neighbours(self, schema: TableSchema) -> None:
         """Raises `SchemaMismatch` if this model and another model of the table must not share it.
 
-        Their index tables must have different names. If they share a family, no cell of it may belong to both, and both
-        or neither must be versioned.
+        Their index tables must have different names. If the models share a family, no cell of the family may belong to
+        both of them, and either both models or neither must be versioned.
 
         A delete of an index entry removes the whole row of the entry. If two models shared an index table, a delete
         would also remove entries of the other model.

@@ -26,8 +26,8 @@ from hbmodel.tables.roll.writers_roll import WritersRoll
 
 UNSETTLED = 1.0
 """A binding that refuses writes, None or queries of an index is trusted for at most this many seconds. So the refusal
-ends soon after its cause is gone: an index that the model does not declare was dropped, the model's new columns were
-registered, `hb.alter` allowed None, or an index was built.
+ends soon after its cause is removed: after an index that the model does not declare was dropped, the model's new
+columns were registered, `hb.alter` allowed None, or an index was built.
 """
 
 MOST_MODELS = 1_000

@@ -191,7 +191,8 @@ class KeptLine:
         """Puts the line, and returns whether it is on the roll.
 
         If the store confirms the put of a line of the kind `on`, the line and the registry are read in one call.
-        Without this confirmation, the line is first searched for on the roll, and the caller reads the registry.
+        Without this confirmation, only the line is read, to find out whether it is on the roll, and the caller must
+        read the registry.
         """
         with self._lock:
             self.member = self.member.put(self._running(), kind)
@@ -257,7 +258,9 @@ class KeptLine:
             self._found, self._listed, self._looked = None, False, self._running()
 
     def _poll(self, store: Store) -> None:
-        """Reads the registry, and renews the lease at once if it has changed and no older call is in progress."""
+        """Reads the registry, and renews the lease at once if the registry has changed and no older call is in
+        progress.
+        """
         if self.member.until is None:
             return
         if self.member.sent is None:
@@ -319,7 +322,8 @@ class KeptLine:
             self.lose_lease()
 
     def leave(self, store: Store) -> None:
-        """Deletes the line. If the line lists calls, it is put at rest instead.
+        """Deletes the line, unless a call is in progress. If calls of unknown outcome may still take effect, the line
+        is put at rest instead.
 
         Raises:
             HbmodelError: the store failed. The line then ends with its lease.

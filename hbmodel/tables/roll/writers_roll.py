@@ -82,8 +82,8 @@ class WritersRoll:
         self._ended = False
 
     def line(self, store: Store, registry: str, row: bytes) -> KeptLine:
-        """Returns the line for a row of the registry. A function such as `on_call` may request the line while this
-        thread puts it. It cannot wait for this thread, so it gets another line.
+        """Returns the line for a row of the registry. If this thread puts the line, and calls a function such as
+        `on_call` that requests the same line, the function cannot wait for the put, so it gets another line.
         """
         if self._pid != os.getpid():
             self._begin()

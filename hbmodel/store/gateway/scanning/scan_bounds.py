@@ -14,9 +14,9 @@ def forward_bounds(keys: KeyRange) -> tuple[bytes, bytes] | None:
     """Returns the inclusive start row and the exclusive stop row of a forward scan, or None if no key can be in the
     range.
 
-    An empty bound means unbounded. HBase refuses bounds that are longer than the longest row key. A range that begins
-    after a key of that length, or ends with such a key, has such a bound. The bound is replaced by the key's prefix
-    successor, because there are no keys between the two.
+    An empty bound means unbounded. HBase refuses bounds that are longer than the longest row key. But a range that
+    begins just after a key of this length, or whose last key has this length, has a longer bound. Such a bound is
+    replaced by the prefix successor of the key, because there are no keys between the two.
     """
     start: bytes | None = keys.start
     if len(keys.start) > MAX_ROW_LENGTH:

@@ -94,7 +94,7 @@ class Cursor:
         start, stop = bounds
         self.begins_again = self.inside is not None
         self.surplus = int(scan.reversed and start == self.rest.stop)
-        # HBase refuses the filter that counts rows if rows are read in pieces.
+        # If rows are read in pieces, HBase refuses the filter that counts rows, so no limit is sent.
         limit = None if self.remaining is None or scan.cells is not None else self.remaining + self.surplus
         return Reading(
             self.table,

@@ -241,8 +241,8 @@ class ScanMultiplexer:
         self._retire()
 
     def _give_up_later(self, cursor: Cursor) -> None:
-        """Closes a scanner. If its scan has reached its end, the request that closes it is sent after the next request
-        on the connection. Otherwise, it is sent at once.
+        """Closes a scanner. If its scan has reached its end, the request that closes the scanner is sent after the next
+        request on the connection. If not, this request is sent at once.
         """
         if cursor.scanner is None or not cursor.ended:
             self._give_up(cursor)

@@ -15,7 +15,7 @@ from hbmodel.store.gateway.wire.jitter import jitter
 
 FIRST_REST = 2.0
 """The number of seconds for which a gateway is avoided after it failed. The time is doubled each time the gateway fails
-again without an answer in between.
+again without having answered since.
 """
 
 LONGEST_REST = 30.0

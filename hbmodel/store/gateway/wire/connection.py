@@ -413,8 +413,8 @@ def _opened(gateway: Gateway, wire: Wire) -> socket.socket:
 
 
 def _last_word(opened: socket.socket | None, error: Exception) -> Exception:
-    """Returns the reason why the other side closed a connection on which sending failed: Over TLS, this is the alert
-    that the other side may have sent before. Otherwise, it is the given error.
+    """Returns the reason why the other side closed a connection on which sending failed. If the other side has sent an
+    alert over TLS before, this is the alert; in all other cases, it is the given error.
     """
     if isinstance(opened, ssl.SSLSocket):
         try:
