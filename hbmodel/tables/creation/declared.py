@@ -15,6 +15,14 @@ from hbmodel.tables.creation.split_strategies import ByBucket, Splits, split_key
 from hbmodel.tables.registry.registered_fields import ALL_VERSIONED, TAKEN
 from hbmodel.tables.registry.shared_families import FamilyUse
 
+_OPTIONS = ("compression", "bloom_filter", "block_size", "in_memory")
+"""The options of a column family that a model may leave to other models, other than its number of versions."""
+
+_OPTIONS_DIFFER = (
+    "Models that share a column family must agree on its options: declare it in all of them with the same "
+    "hb.family(...)."
+)
+
 SplitsOption = Splits | Mapping[Any, Splits] | None
 """One strategy for every primary table, a strategy by model (a class) or table name (text), or none."""
 
@@ -47,8 +55,8 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
     Raises:
         DeclarationError: a strategy was given for a table that none of the models has, or does not suit its table; or
             there are two different strategies for one table.
-        SchemaMismatch: two models of one table share a family or an index name, or the table of a model is the
-            registry, or another model's index table.
+        SchemaMismatch: two models of one table share a family or an index name, or give a family that they may share
+            different options; or the table of a model is the registry, or another model's index table.
     """
     schemas = list(dict.fromkeys(schemas))
     _check_shared(schemas)
@@ -66,7 +74,8 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
     for table, those in shared.items():
         families: dict[bytes, Family] = {}
         for family in (family for schema in those for family in schema.families):
-            families[family.name] = _with_most_versions(family, families.get(family.name))
+            other = families.get(family.name)
+            families[family.name] = family if other is None else _shared(table, family, other)
         planned.append(
             DeclaredTable(
                 table, [families[name] for name in sorted(families)], strategies.of(table, those, None), those
@@ -76,11 +85,31 @@ def plan_tables(schemas: Sequence[TableSchema], splits: SplitsOption, registry: 
     return planned
 
 
-def _with_most_versions(family: Family, other: Family | None) -> Family:
-    """Returns a family that two models share, with the larger number of versions that they declare."""
-    if other is None or other.max_versions is None or (family.max_versions or 0) >= other.max_versions:
-        return family
-    return evolve(family, max_versions=other.max_versions)
+def _shared(table: str, one: Family, other: Family) -> Family:
+    """Returns a column family that two models share. It has the options of both, and the larger number of versions.
+
+    Raises:
+        SchemaMismatch: the models give an option different values, or only one of them gives the family a TTL.
+    """
+    options = {name: (getattr(one, name), getattr(other, name)) for name in _OPTIONS}
+    options |= {
+        name: (one.configuration.get(name), other.configuration.get(name))
+        for name in {*one.configuration, *other.configuration}
+    }
+    for name, values in options.items():
+        if None not in values and values[0] != values[1]:
+            raise SchemaMismatch(_OPTIONS_DIFFER, table=table, family=one.name.decode(), option=name)
+    if one.ttl != other.ttl:
+        raise SchemaMismatch(_OPTIONS_DIFFER, table=table, family=one.name.decode(), option="ttl")
+    given: dict[str, Any] = {
+        name: next((value for value in options[name] if value is not None), None) for name in _OPTIONS
+    }
+    return evolve(
+        one,
+        **given,
+        max_versions=max((n for n in (one.max_versions, other.max_versions) if n is not None), default=None),
+        configuration={**other.configuration, **one.configuration},
+    )
 
 
 def check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
