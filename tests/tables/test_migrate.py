@@ -75,6 +75,48 @@ def set_phase(store: hb.Store, phase: str) -> None:
     assert registry.change_move(OLD, NEW, found, phase)
 
 
+def beside(model: Any) -> Any:
+    """A model with the key of another one, in a family of its own in the same table."""
+    schema = hb.schema.schema_of(model)
+
+    @hb.model(table=schema.table, family="beside")
+    class Beside:
+        number: hb.Key[int] = hb.key()
+        text: hb.Column[str] = hb.column("x")
+
+    return Beside
+
+
+def test_the_new_table_belongs_to_one_model_until_the_cutover() -> None:
+    """A rollback drops the table, with everything that other models have stored in it."""
+    neighbour = beside(Moved)
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Visit)
+        with session_of(store) as session:
+            session.add_all(old(number) for number in range(4))
+        hb.create_tables(store, Moved, neighbour)
+        with pytest.raises(hb.errors.MigrationError, match="give the new model a table of its own"):
+            migration(store, Moved).start()
+        assert migration(store, Moved).status().phase == BEFORE
+        hb.drop_tables(store, Moved, neighbour)
+        migration(store, Moved).start()
+        with pytest.raises(hb.SchemaMismatch) as caught:
+            hb.alter(store, neighbour)
+        (refused,) = caught.value.differences
+        assert "objects of visits_by_user are being moved into it" in refused
+        assert "add another model to the table after the migration" in refused
+        hb.create_tables(store, Moved)
+        migration(store, Moved).roll_back()
+        hb.create_tables(store, neighbour)
+        hb.drop_tables(store, neighbour)
+        migration(store, Moved).start()
+        migration(store, Moved).cut_over()
+        hb.alter(store, neighbour)
+        with hb.Session(store) as session:
+            session.add(neighbour(number=1, text="x"))
+        assert len(all_of(session_of(store))) == 4
+
+
 @pytest.fixture
 def store() -> Iterator[hb.Store]:
     with EmbeddedStore(None) as made:

@@ -201,7 +201,7 @@ class Migration:
 
         Raises:
             SchemaMismatch: the old table is not registered, or a table does not match the models.
-            MigrationError: the new table holds rows, or the migration is being rolled back.
+            MigrationError: the new table holds rows or another model, or the migration is being rolled back.
         """
         while True:
             registration = self._registered()
@@ -346,6 +346,13 @@ class Migration:
         return registration
 
     def _begin(self, registration: Registration, splits: SplitsOption) -> None:
+        own = registry_row(self.new)
+        if any(registry_row(place) != own for place in self.registry.keys_of_table(self.new.table)):
+            raise MigrationError(
+                "Another model is stored in the new table, which a rollback would drop: give the new model a table of "
+                "its own.",
+                table=self.new.table,
+            )
         create_tables(self.store, self.new.model, splits=splits, registry=self.registry.table)
         old, new = self.registry.bind(self.old), self.registry.bind(self.new)
         if isinstance(old, BindingWithoutNone):

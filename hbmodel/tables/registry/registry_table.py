@@ -279,10 +279,19 @@ class Registry:
 
         A delete of an index entry removes the whole row of the entry. If two models shared an index table, a delete
         would also remove entries of the other model.
+
+        While objects are being moved into the table, it belongs to one model.
         """
         self.check_no_index(schema)
         own_use = FamilyUse.of(schema)
         for place, other in self._others(schema):
+            if origin := other.cells.get(FROM):
+                raise SchemaMismatch(
+                    "Objects are being moved into this table, and a rollback would drop it: add another model to the "
+                    "table after the migration.",
+                    table=schema.table,
+                    replaces=origin.decode(errors="replace"),
+                )
             shared = own_use.conflicts(_family_use(place, other))
             if shared:
                 raise SchemaMismatch(TAKEN, table=schema.table, family=shared[0].decode(), kind=place.kind or None)

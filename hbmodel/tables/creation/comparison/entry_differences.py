@@ -174,6 +174,10 @@ def conflicts(catalog: Registry, schema: TableSchema, existing: Collection[str])
     try:
         catalog.check_neighbours(schema)
     except SchemaMismatch as error:
+        if "replaces" in error.details:
+            live = f"objects of {error.details['replaces']} are being moved into it"
+            yield Difference(schema.table, "layout", "table", schema.table, live, "refused", error.message)
+            return
         kind, shared = next(
             (kind, error.details[kind]) for kind in ("family", "index", "primary") if kind in error.details
         )
