@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from attrs import frozen
+
 from hbmodel.errors import StoreURLError
 
 Options = Mapping[str, Callable[[str], Any]]
@@ -101,37 +103,41 @@ def environment_options(
 
 
 def _expected(convert: Callable[[str], Any]) -> str | None:
-    """Returns the description of the values that an option accepts, from its converter, or None."""
-    return None if convert.__doc__ is None else convert.__doc__.rstrip(".")
+    """Returns the description of the values that an option accepts; None if it accepts any text."""
+    return convert.expected if isinstance(convert, Converter) else None
 
 
-def positive(text: str) -> float:
-    """Returns a positive, finite number."""
+@frozen
+class Converter:
+    """Converts the text of an option to its value.
+
+    Attributes:
+        expected: the description of the accepted values, for errors.
+        convert: returns the value, or raises `ValueError`.
+    """
+
+    expected: str
+    convert: Callable[[str], Any]
+
+    def __call__(self, text: str) -> Any:
+        return self.convert(text)
+
+
+def _positive(text: str) -> float:
     number = float(text)
     if not 0 < number < float("inf"):
         raise ValueError(text)
     return number
 
 
-def not_negative(text: str) -> float:
-    """Returns a finite number of at least 0."""
-    return 0.0 if float(text) == 0 else positive(text)
-
-
-def count(text: str) -> int:
-    """Returns a whole number of at least 1."""
+def _count(text: str) -> int:
     number = int(text)
     if number < 1:
         raise ValueError(text)
     return number
 
 
-def switch(text: str) -> bool:
-    """Returns the bool for the text `true` or `false`."""
-    return one_of("true", "false")(text) == "true"
-
-
-def one_of(*choices: str) -> Callable[[str], str]:
+def one_of(*choices: str) -> Converter:
     """Returns a converter that accepts one of these words."""
 
     def choose(text: str) -> str:
@@ -139,5 +145,10 @@ def one_of(*choices: str) -> Callable[[str], str]:
             raise ValueError(text)
         return text
 
-    choose.__doc__ = f"One of {', '.join(choices)}."
-    return choose
+    return Converter(f"one of {', '.join(choices)}", choose)
+
+
+positive = Converter("a positive, finite number", _positive)
+not_negative = Converter("a finite number of at least 0", lambda text: 0.0 if float(text) == 0 else _positive(text))
+count = Converter("a whole number of at least 1", _count)
+switch = Converter("true or false", lambda text: one_of("true", "false")(text) == "true")
