@@ -18,9 +18,9 @@ from hbmodel.store.gateway.retry import Backoff, Idempotence, RetryingCaller
 from hbmodel.store.gateway.scanning.scan_calls import Request, ScanCalls
 from hbmodel.store.gateway.table_names import name_in_store
 from hbmodel.store.gateway.wire import http
-from hbmodel.store.gateway.wire.addresses import Gateway, gateways
 from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.gateway.wire.connection import Protocol, ThriftConnection, Transport, Wire
+from hbmodel.store.gateway.wire.gateways import Gateway, gateways
 from hbmodel.store.gateway.wire.http import Http
 from hbmodel.store.gateway.wire.tls import Tls
 from hbmodel.store.url import environment_options, parse_store_url
@@ -143,7 +143,6 @@ class GatewayClient(ClosingStore):
         self._names: dict[str, bytes] = {}
         self.before_close: WeakSet[Ending] = WeakSet()
         """The objects whose `end` is called before the connections are closed."""
-        self._known_families: dict[str, tuple[float, list[bytes]]] = {}
 
     @classmethod
     def from_url(cls, url: str, *, sizes: CallSizes = CALL_SIZES, sleep: Callable[[float], None] = time.sleep) -> Self:

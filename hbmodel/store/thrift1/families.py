@@ -1,11 +1,16 @@
-"""Converts between column families and the descriptors of the first Thrift gateway."""
+"""The column families of tables behind the first Thrift gateway: their descriptors, and a memory of their names."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
 from typing import Any
 
 from hbmodel.store.thrift1.service import ColumnDescriptor
 from hbmodel.store.values import FOREVER, Family
+
+KEPT = 60.0
+"""The number of seconds for which the families of a table are remembered."""
 
 
 def family_of(descriptor: Any) -> Family:
@@ -35,3 +40,26 @@ def descriptor_of(family: Family) -> Any:
         blockCacheEnabled=True,
         timeToLive=FOREVER if family.ttl is None else family.ttl,
     )
+
+
+class KnownFamilies:
+    """The names of the families of tables, which are needed to delete whole rows: such a delete must list all families.
+
+    There are no locks: in the worst case, two threads read the families of a table at the same time.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, tuple[float, list[bytes]]] = {}
+
+    def names(self, table: str) -> list[bytes] | None:
+        """Returns the names of a table's families, sorted, or None if they must be read."""
+        known = self._names.get(table)
+        return known[1] if known is not None and time.monotonic() < known[0] else None
+
+    def remember(self, table: str, families: Iterable[Family]) -> None:
+        """Remembers the families of a table, which were read just now."""
+        self._names[table] = (time.monotonic() + KEPT, sorted(family.name for family in families))
+
+    def forget(self, table: str) -> bool:
+        """Forgets the families of a table, and returns whether any were known."""
+        return self._names.pop(table, None) is not None

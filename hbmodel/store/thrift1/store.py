@@ -4,8 +4,8 @@ connections.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NoReturn
 
 from hbmodel.errors import CapabilityError, FamilyNotFound, StoreError, TableNotFound
@@ -19,17 +19,12 @@ from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.port import Capabilities
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.shell import alter_line, create_line, create_namespace_line
-from hbmodel.store.thrift1.families import descriptor_of, family_of
+from hbmodel.store.thrift1.families import KnownFamilies, descriptor_of, family_of
 from hbmodel.store.thrift1.gets import Questions
 from hbmodel.store.thrift1.scans import Thrift1ScanCalls
 from hbmodel.store.thrift1.service import SERVICE, Mutation, in_order
 from hbmodel.store.thrift1.writes import delete_calls, put_calls
 from hbmodel.store.values import Cell, ConditionalChange, Delete, Family, Get, Put, Region, Row, Scan
-
-FAMILIES_KEPT = 60.0
-"""The number of seconds for which the families of a table are remembered. They are needed to delete whole rows, because
-such a delete must list all families.
-"""
 
 # The maximum number of reads by prefix that have an open scanner in the gateway at the same time.
 _SCANS_AT_ONCE = 100
@@ -56,6 +51,10 @@ class Thrift1Store(GatewayStore):
     @property
     def capabilities(self) -> Capabilities:
         return _CAPABILITIES
+
+    @cached_property
+    def _known_families(self) -> KnownFamilies:
+        return KnownFamilies()
 
     def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
         return "getRowsWithColumns", {
@@ -109,8 +108,8 @@ class Thrift1Store(GatewayStore):
         try:
             self._write(table, self._delete_requests(table, deletes, families), timed)
         except FamilyNotFound:
-            known = self._known_families.pop(table, None)
-            if not (whole_rows and timed) or known is None or self._family_names(table) == families:
+            known = self._known_families.forget(table)
+            if not (whole_rows and timed and known) or self._family_names(table) == families:
                 raise
             self._write(table, self._delete_requests(table, deletes, self._family_names(table)), timed)
 
@@ -170,7 +169,7 @@ class Thrift1Store(GatewayStore):
             Idempotence.NONE, ("getColumnDescriptors", {"tableName": self._name(table)}), table=table
         )
         families = [family_of(descriptor) for descriptor in descriptors.values()]
-        self._known_families[table] = (time.monotonic() + FAMILIES_KEPT, sorted(family.name for family in families))
+        self._known_families.remember(table, families)
         return families
 
     def _create_table_request(
@@ -183,7 +182,7 @@ class Thrift1Store(GatewayStore):
                 table=table,
                 shell=create_line(name, families, split_keys),
             )
-        self._known_families.pop(table, None)
+        self._known_families.forget(table)
         return "createTable", {
             "tableName": self._name(table),
             "columnFamilies": [descriptor_of(family) for family in families],
@@ -236,7 +235,7 @@ class Thrift1Store(GatewayStore):
         )
 
     def delete_table(self, table: str) -> None:
-        self._known_families.pop(table, None)
+        self._known_families.forget(table)
         super().delete_table(table)
 
     def _found_regions(self, table: str) -> Iterable[Region]:
@@ -249,10 +248,8 @@ class Thrift1Store(GatewayStore):
         return name
 
     def _family_names(self, table: str) -> list[bytes]:
-        known = self._known_families.get(table)
-        if known is not None and time.monotonic() < known[0]:
-            return known[1]
-        return [family.name for family in self.families(table)]
+        known = self._known_families.names(table)
+        return [family.name for family in self.families(table)] if known is None else known
 
 
 _CAPABILITIES = Capabilities(

@@ -8,9 +8,9 @@ from typing import Any
 from attrs import evolve, frozen
 
 from hbmodel.errors import DeclarationError, SchemaMismatch
-from hbmodel.mapping.rows.entries_of_row import entry_families
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.values import Family
+from hbmodel.tables.creation.index_families import index_families
 from hbmodel.tables.creation.split_strategies import ByBucket, Splits, split_keys, table_layout
 from hbmodel.tables.registry.registered_fields import ALL_VERSIONED, TAKEN
 from hbmodel.tables.registry.shared_families import FamilyUse
@@ -124,22 +124,6 @@ def check_names(planned: Sequence[DeclaredTable], registry: str) -> None:
             )
         owner = table.schemas[0]
         taken[table.name] = owner.table if table.index is None else f"index {table.index.name} of {owner.table}"
-
-
-def index_families(schema: TableSchema, index: Index) -> list[Family]:
-    """Returns the families of an index table, see `entry_families`.
-
-    The families have the compression and the TTL of the model's families, so that an index entry lives exactly as long
-    as its row. In a table that other programs write, rows get their timestamps from the server, so entries with a TTL
-    could expire a little before their rows. Therefore the index tables of external models have no TTL, and stale
-    entries stay until a repair.
-    """
-    names = entry_families(schema, index)
-    used = [family for family in schema.families if family.name in names]
-    return [
-        Family(family.name, ttl=None if schema.external else family.ttl, compression=family.compression)
-        for family in used
-    ]
 
 
 def _check_shared(schemas: Sequence[TableSchema]) -> None:

@@ -9,8 +9,9 @@ from hbmodel.errors import FamilyNotFound, SchemaMismatch, TableNotFound
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.port import Store
 from hbmodel.store.values import Scan
-from hbmodel.tables.creation.declared import DeclaredTable, index_families
+from hbmodel.tables.creation.declared import DeclaredTable
 from hbmodel.tables.creation.existing_tables import is_live
+from hbmodel.tables.creation.index_families import index_families
 from hbmodel.tables.registry.gone_tables import GONE_PRIMARY
 from hbmodel.tables.registry.registered_fields import state_of_index
 from hbmodel.tables.registry.registry_rows import RegistryKey

@@ -10,8 +10,8 @@ import struct
 import pytest
 
 from hbmodel.errors import StoreUnavailable, UnknownOutcome
-from hbmodel.store.gateway.wire.addresses import Gateway
 from hbmodel.store.gateway.wire.connection import ThriftConnection, Wire
+from hbmodel.store.gateway.wire.gateways import Gateway
 from hbmodel.store.thrift1.service import SERVICE
 from hbmodel.store.thrift1.store import Thrift1Store
 from tests.store.gateway.test_http import ONE_TABLE

@@ -16,8 +16,8 @@ from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket
 from hbmodel.errors import StoreUnavailable
 from hbmodel.store.gateway.scanning.message_template import NUMBER, START, STOP, encoded, with_bounds, with_number
 from hbmodel.store.gateway.scanning.scan_calls import Reading, Request, ScanCalls
-from hbmodel.store.gateway.wire.addresses import Gateway
 from hbmodel.store.gateway.wire.connection import ThriftConnection, Wire
+from hbmodel.store.gateway.wire.gateways import Gateway
 from hbmodel.store.thrift1.scans import Thrift1ScanCalls
 from hbmodel.store.thrift1.service import SERVICE as FIRST
 from hbmodel.store.thrift2.scans import Thrift2ScanCalls

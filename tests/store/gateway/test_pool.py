@@ -10,8 +10,8 @@ import pytest
 
 from hbmodel.errors import StoreClosed, StoreUnavailable
 from hbmodel.store.gateway.pool import MAX_IDLE, STREAMS_PER_CALL, Pool
-from hbmodel.store.gateway.wire.addresses import Gateway
 from hbmodel.store.gateway.wire.connection import ThriftConnection, Wire
+from hbmodel.store.gateway.wire.gateways import Gateway
 from hbmodel.store.thrift1.service import FAILURES, SERVICE
 
 

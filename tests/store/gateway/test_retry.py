@@ -31,7 +31,7 @@ from hbmodel.store.gateway.failures import is_passing, reason_of, store_error
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Pool
 from hbmodel.store.gateway.retry import LEAST_TRIES, Backoff, Idempotence, RetryingCaller
-from hbmodel.store.gateway.wire.addresses import Gateway, Gateways
+from hbmodel.store.gateway.wire.gateways import Gateway, Gateways
 from hbmodel.store.thrift1.store import Thrift1Store
 
 thrift: Any = importlib.import_module("Hbase_thrift")

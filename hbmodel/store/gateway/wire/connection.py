@@ -21,7 +21,7 @@ from thriftpy2.thrift import TType
 from thriftpy2.transport import TBufferedTransport, TFramedTransport, TTransportException
 
 from hbmodel.errors import HbmodelError, InvalidRequest, StoreUnavailable, UnknownOutcome
-from hbmodel.store.gateway.wire.addresses import Gateway
+from hbmodel.store.gateway.wire.gateways import Gateway
 from hbmodel.store.gateway.wire.http import Http, HttpSocket
 from hbmodel.store.gateway.wire.jitter import jitter
 from hbmodel.store.gateway.wire.joined_socket import JoinedSocket

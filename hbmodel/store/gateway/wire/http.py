@@ -12,7 +12,7 @@ from typing import Any, cast
 from attrs import field, frozen
 
 from hbmodel.errors import InvalidRequest, StoreError, StoreUnavailable, UnknownOutcome
-from hbmodel.store.gateway.wire.addresses import Gateway
+from hbmodel.store.gateway.wire.gateways import Gateway
 
 MAX_IDLE = 20.0
 """The number of seconds after which an unused connection is not used again. Jetty, which HBase uses as its HTTP server,

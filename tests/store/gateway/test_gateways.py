@@ -15,7 +15,7 @@ import pytest
 from hbmodel.errors import StoreUnavailable
 from hbmodel.session.connect import connect
 from hbmodel.store import Family, Put, Scan
-from hbmodel.store.gateway.wire.addresses import FIRST_REST, LONGEST_REST, Gateway, Gateways
+from hbmodel.store.gateway.wire.gateways import FIRST_REST, LONGEST_REST, Gateway, Gateways
 from tests.support.fronts import HttpFront
 from tests.support.proxy import Proxy
 from tests.support.waiting import PATIENCE
