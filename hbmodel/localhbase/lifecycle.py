@@ -29,7 +29,7 @@ from hbmodel.localhbase.pins import HBASE_VERSION, VERSIONS
 from hbmodel.localhbase.ports import ADDRESS
 
 START_TIMEOUT = 180.0
-"""The number of seconds that a start may take, without the download of the jars."""
+"""The number of seconds that a start may take, not counting the download of the jars."""
 
 STOP_GRACE = 10.0
 """The number of seconds that processes have to stop by themselves. A server that is killed after that loses no data,

@@ -52,7 +52,7 @@ def this_process() -> Process:
 
 
 def known(pid: int) -> Process:
-    """Returns the process that currently has an id.
+    """Returns the process that currently has the given id.
 
     Raises:
         LocalHBaseError: no process has this id.

@@ -34,7 +34,9 @@ class StoredNames:
 
     @classmethod
     def of(cls, fields: Mapping[str, Field], layout: KeyLayout) -> StoredNames:
-        """Returns the fields of a model, including computed ones, each renamed to its place."""
+        """Returns the fields of a model, including computed ones. The name of each is replaced by the place where it is
+        stored.
+        """
         keys = [f.name for f in layout.fields]
         names = {f.name: _place(f, keys) for f in fields.values()}
         placed = {names[f.name]: _called(f, names) for f in fields.values()}

@@ -218,7 +218,7 @@ class VersionedRowPlanner(IndexedRowPlanner):
             raise row_written(self.schema.table, row)
 
     def _check_version(self, write: RowWrite, old: OldRow) -> None:
-        """Raises `ConflictError` if a row has another version than the write expects.
+        """Raises `ConflictError` if a row does not have the version that the write expects.
 
         Updates and deletes of an absent row pass this check: what happens to them is decided when they are planned.
         """

@@ -20,15 +20,15 @@ class OutdatedPlan(Exception):
 
 
 class Attempts:
-    """Attempts to read a query, until one of them ends without `OutdatedPlan`: `for attempt in attempts: with attempt
-    as executor: ...`
+    """A series of attempts to read a query, which ends with the first attempt that does not raise `OutdatedPlan`: `for
+    attempt in attempts: with attempt as executor: ...`
 
     Each attempt has a new plan of the same path. An attempt that yields items continues after the last item of the
     previous attempt.
 
     Args:
         executor: the executor of the first attempt.
-        plan_again: returns the executor of the next attempt, for the plan that is outdated.
+        plan_again: accepts the outdated plan, and returns the executor of the next attempt.
     """
 
     def __init__(self, executor: PlanExecutor, plan_again: Callable[[Plan], PlanExecutor]) -> None:

@@ -160,7 +160,9 @@ def first_of_each(
 
 
 def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None], together: int) -> list[Found | None]:
-    """Returns the first item in each range of keys. The ranges contain only items and rows that are not objects."""
+    """Returns the first item in each range of keys. Apart from items, the ranges contain only rows that are not
+    objects.
+    """
     plan = executor.plan
     columns, exists, values, width = plan.reader.columns, plan.reader.exists, plan.reader.values, plan.path.salt.width
     live = [at for at, key_range in enumerate(ranges) if key_range is not None and not key_range.empty]

@@ -38,7 +38,7 @@ from hbmodel.store.wide.folded import as_of
 from hbmodel.tables.registry.registration import Binding
 
 PLANS_KEPT = 32
-"""The maximum number of plans that are remembered, for example because all pages of a query have the same plan."""
+"""The maximum number of plans that are remembered. All pages of a query have the same plan."""
 
 _CLOSED = (
     "The session was closed while a query was being read: read the items before it is closed, for example with all()."

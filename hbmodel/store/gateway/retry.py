@@ -42,7 +42,7 @@ large part of that time.
 """
 
 FIRST_TRIES = 2
-"""The minimum number of tries if no gateway has ever answered. In this case, the maximum is `LEAST_TRIES`."""
+"""The minimum number of tries as long as no gateway has ever answered. There are then at most `LEAST_TRIES` tries."""
 
 
 @frozen

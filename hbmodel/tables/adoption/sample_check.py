@@ -1,4 +1,4 @@
-"""Judges a sample of a table with a model."""
+"""Checks how well a model fits a sample of a table's rows."""
 
 from __future__ import annotations
 
