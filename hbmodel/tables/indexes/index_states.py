@@ -266,15 +266,17 @@ class IndexStates:
 
     def _known(self) -> IndexState:
         """Returns the registered state of the index. Raises `UnknownIndex` if no index of this name is registered."""
+        registration = self.registered()
         state = None
         if isinstance(self.name, str):
-            registration = self.registered()
             state = self.state(registration) or registration.dropped(self.name)
         if state is None:
             raise UnknownIndex(
-                "The table has no such index: hb.indexes.index_status() lists them.",
+                "The registry has no such index of the model: `known` lists its indexes. If the table has several "
+                "models, name the model that has the index.",
                 table=self.place.table,
                 index=str(self.name),
+                known=sorted(each.name for each in registration.indexes.values()),
             )
         return state
 
