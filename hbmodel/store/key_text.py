@@ -32,7 +32,7 @@ def shell_bytes(text: str) -> bytes:
     if not text.isascii():
         raise InvalidRequest(r"Write bytes outside of ASCII as \xNN, as HBase's shell shows them.")
     if "\\" in ESCAPE.sub("", text):
-        raise InvalidRequest("Write a backslash as \\x5C: any other backslash must begin \\xNN.")
+        raise InvalidRequest("A backslash must begin \\xNN: write a backslash itself as \\x5C.")
     return ESCAPE.sub(lambda matched: chr(int(matched[1], 16)), text).encode("latin-1")
 
 

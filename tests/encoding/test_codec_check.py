@@ -179,6 +179,6 @@ def test_a_spec_that_the_registry_cannot_keep_is_refused_at_the_declaration(spec
         "__annotations__": {"k": hb.Key[int], "x": hb.Column[Decimal]},
         "__module__": __name__,
     }
-    with pytest.raises(hb.DeclarationError, match="The spec of the codec must be") as caught:
+    with pytest.raises(hb.DeclarationError, match="The registry stores the spec of the codec") as caught:
         hb.model(table="t")(type("Bad", (), body))
     assert caught.value.field == "x"

@@ -256,7 +256,7 @@ REQUESTS = [
     ),
     on_store(
         hb.errors.InvalidRequest,
-        "A column must be written family:qualifier",
+        "A column must have the form family:qualifier",
         scanned(Scan(filter=ValueFilter(b"a", "=", b"x"))),
     ),
     on_store(
@@ -286,7 +286,7 @@ REQUESTS = [
     ),
     on_store(
         hb.errors.InvalidRequest,
-        "A column must be written family:qualifier",
+        "A column must have the form family:qualifier",
         lambda s: s.put("t", [Put(b"r", {b"a": b"x"})]),
     ),
     on_store(
@@ -296,12 +296,12 @@ REQUESTS = [
     ),
     on_store(
         hb.errors.InvalidRequest,
-        "A column must be written family or family:qualifier",
+        "A column must have the form family or family:qualifier",
         lambda s: s.get("t", [b"r"], [b":a"]),
     ),
     on_store(
         hb.errors.InvalidRequest,
-        "A column must be written family:qualifier",
+        "A column must have the form family:qualifier",
         lambda s: s.delete("t", [Delete(b"r", columns=[b"a"])]),
     ),
     on_store(hb.errors.InvalidRequest, "The name of a namespace must consist of", lambda s: s.create_namespace("a-b")),
@@ -376,7 +376,7 @@ def test_store_urls_are_judged_in_a_sentence(url: str, message: str) -> None:
             "A user name of basic authentication must",
         ),
         ({"tls": True, "key_file": "x"}, "A client key needs the client's certificate"),
-        ({"host": "a:b:c"}, "A gateway's address must be written host"),
+        ({"host": "a:b:c"}, "A gateway's address must have the form host"),
     ],
 )
 def test_options_of_gateways_are_judged_before_any_call(options: dict[str, Any], message: str) -> None:

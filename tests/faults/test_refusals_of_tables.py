@@ -137,7 +137,7 @@ def test_what_is_wrong_with_a_file_is_said(code: int, kind: type[hb.HbmodelError
 
 
 def test_key_text_says_how_a_backslash_is_written() -> None:
-    with pytest.raises(hb.errors.InvalidRequest, match="Write a backslash as"):
+    with pytest.raises(hb.errors.InvalidRequest, match="A backslash must begin"):
         shell_bytes("a\\b")
 
 

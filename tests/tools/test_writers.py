@@ -45,7 +45,7 @@ def test_of_a_table_without_writers_a_sentence_is_printed(url: str) -> None:
     result = run(url, "cli_rolled")
     assert (result.exit_code, result.output) == (
         0,
-        "This store lists no programs, because a change of an index does not wait for them.\n",
+        "This store keeps no list of programs, because changes of its indexes do not wait for other programs.\n",
     )
     assert run(url, "cli_rolled", "--json").output == ""
 

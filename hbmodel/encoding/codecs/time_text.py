@@ -114,7 +114,7 @@ def _declared_format(text: Any, codec: str, times: Sequence[str]) -> TimeFormat:
     used = [directive for directive in small if directive not in {"%Y", "%m", "%d"}]
     if not {"%Y", "%m", "%d"} <= set(small) or len(set(small)) != len(small):
         raise DeclarationError(
-            "The format of a date or time must have the year, the month and the day, each directive once.",
+            "The format of a date or time must have the year, the month and the day, and no directive twice.",
             found=repr(text),
         )
     if sorted(used, key=TIME_OF_DAY.index) != list(times[: len(used)]):

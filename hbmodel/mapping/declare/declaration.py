@@ -310,8 +310,8 @@ def _check_spec(model: str, field: Field) -> None:
         kept = False
     if not kept:
         raise DeclarationError(
-            'The spec of the codec must be a dictionary of JSON with the name of the codec under "codec": the registry '
-            "keeps it. hb.codecs.check_codec() checks a codec.",
+            "The registry stores the spec of the codec: it must be a JSON dictionary with the name of the codec under "
+            '"codec". hb.codecs.check_codec() checks a codec.',
             model=model,
             field=field.name,
             codec=repr(field.codec),

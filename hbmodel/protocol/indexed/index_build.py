@@ -23,9 +23,9 @@ from hbmodel.protocol.operations import CheckLease, GetRows, Protocol, PutRows, 
 from hbmodel.store.values import Put, Row
 
 ADOPTED = LAST_WRITE_WINS + bytes(NONCE_LENGTH)
-"""The version cell in entries of rows without a version cell, which are older than the first index or are in a table
-that other programs fill. A row that is adopted also gets this version cell. All builders use the same version cell, so
-that two builders can do the same work.
+"""The version cell that index entries get if their row has no version cell: the row is older than the first index, or
+is in a table that other programs fill. A row that is adopted also gets this version cell. All builders use the same
+version cell, so two builders that process the same row write the same cells.
 """
 
 

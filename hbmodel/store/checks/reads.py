@@ -100,7 +100,7 @@ def check_filter(filter: Filter, *, reversed: bool) -> None:
     match filter:
         case ValueFilter(column, operator):
             if column.find(b":") < 1:
-                raise InvalidRequest("A column must be written family:qualifier.", column=column)
+                raise InvalidRequest("A column must have the form family:qualifier.", column=column)
             if operator not in _OPERATORS:
                 raise InvalidRequest("A value filter must compare with =, !=, <, <=, > or >=.", operator=operator)
         case Pagination(limit, offset):

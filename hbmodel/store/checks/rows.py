@@ -45,7 +45,7 @@ def check_cells(table: str, row: bytes, cells: Mapping[bytes, bytes]) -> None:
                 found=sorted({type(column).__name__, type(value).__name__}),
             )
         if b":" not in column:
-            raise InvalidRequest("A column must be written family:qualifier.", table=table, key=row, column=column)
+            raise InvalidRequest("A column must have the form family:qualifier.", table=table, key=row, column=column)
         if len(row) + len(column) + len(value) + CELL_OVERHEAD > MAX_CELL_SIZE:
             raise InvalidRequest(
                 "A cell is larger than the 10 MiB that HBase accepts.", table=table, key=row, column=column
@@ -152,7 +152,7 @@ def check_timestamp(table: str, timestamp: int | None) -> None:
 def check_column(table: str, column: bytes) -> None:
     """Raises InvalidRequest for a column without a colon or without a family."""
     if not isinstance(column, bytes) or column.find(b":") < 1:
-        raise InvalidRequest("A column must be written family:qualifier.", table=table, column=column)
+        raise InvalidRequest("A column must have the form family:qualifier.", table=table, column=column)
 
 
 def check_family(table: str, family: bytes) -> None:
@@ -178,4 +178,4 @@ def check_read_columns(table: str, columns: Sequence[bytes]) -> None:
     """Raises InvalidRequest for a column that is neither `family` nor `family:qualifier`."""
     for column in columns:
         if not isinstance(column, bytes) or not column or column.startswith(b":"):
-            raise InvalidRequest("A column must be written family or family:qualifier.", table=table, column=column)
+            raise InvalidRequest("A column must have the form family or family:qualifier.", table=table, column=column)

@@ -31,7 +31,7 @@ def filter_string(filter: Filter) -> bytes:
         case ValueFilter(column, operator, value, if_missing):
             family, colon, qualifier = column.partition(b":")
             if not colon:
-                raise InvalidRequest("A column must be written family:qualifier.", column=column)
+                raise InvalidRequest("A column must have the form family:qualifier.", column=column)
             compare = (quoted(family), quoted(qualifier), operator.encode(), quoted(b"binary:" + value))
             # The two flags say whether rows without the column are dropped, and whether only the newest version is
             # compared.

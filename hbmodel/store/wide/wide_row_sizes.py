@@ -73,7 +73,7 @@ class RowWidths:
             self._known.add((table, row))
             logger.warning(
                 "One read returned %d cells, %d MiB, of one row of table %s: HBase cannot split a row across regions. "
-                "Choose the fields of the row key so that rows stay smaller, or give times a row_span=.",
+                "Choose the fields of the row key so that rows stay smaller, or give the time field a row_span=.",
                 cells,
                 size >> 20,
                 table,

@@ -1,4 +1,4 @@
-"""The commands `hbmodel registry`, which list the registered tables, and forget a table that no longer exists."""
+"""The `hbmodel registry` commands: list the registered tables, or forget a table that no longer exists."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from hbmodel.tools.cli.arguments.table_options import known_keys
 from hbmodel.tools.cli.arguments.work_options import common_options, seconds_of, times_of
 
 _NONE = "No program is on the writers' roll of this table."
-_UNLISTED = "This store lists no programs, because a change of an index does not wait for them."
+_UNLISTED = "This store keeps no list of programs, because changes of its indexes do not wait for other programs."
 
 
 @click.command()

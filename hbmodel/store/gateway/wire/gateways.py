@@ -164,7 +164,7 @@ def _gateway(text: str, port: int) -> Gateway:
     matched = _ADDRESS.fullmatch(text)
     if matched is None or (matched["bracketed"] and not _is_ipv6(matched["bracketed"])):
         # The error does not quote the text, because a text that is not an address may contain a password.
-        raise InvalidRequest("A gateway's address must be written host, host:port or [IPv6 address]:port.")
+        raise InvalidRequest("A gateway's address must have the form host, host:port or [IPv6 address]:port.")
     return _checked(matched["bracketed"] or matched["plain"], port if matched["port"] is None else int(matched["port"]))
 
 

@@ -60,7 +60,7 @@ def members_in_use(store: Store, catalog: Registry, schema: TableSchema) -> Iter
 
 
 def held_members(store: Store, schema: TableSchema, registration: Registration, count: int) -> HeldMembers:
-    """Returns the registered members that a model lacks and sampled objects hold.
+    """Returns the registered members that a model lacks but that sampled objects still hold.
 
     Args:
         registration: the model's registry entry.
