@@ -8,6 +8,7 @@ index, and the table of the objects has no row but theirs.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -143,10 +144,12 @@ class UniqueModel(JointModel):
 
     def explained(self, history: Mapping[int, Any], shown: State) -> bool:
         """Each row changes by itself. A write of a commit that is not over may have failed if another object holds
-        its value, or has. An object that a commit has changed may have held the value in between.
+        its value, or has. An object that two commits have changed may have held the value in between.
         """
         holders = {(dict(values).get("tag"), key[1:]) for key, values in (*self._first, *shown)}
-        between = {(_tag(write), write.row) for writes in self._commits.values() for _, write in writes}
+        written = [(_tag(write), write.row) for writes in self._commits.values() for _, write in writes]
+        times = Counter(place for _, place in written)
+        between = {(tag, place) for tag, place in written if times[place] > 1}
 
         def failing(writes: Writes) -> Iterator[frozenset[bytes]]:
             own = {write.row for _, write in writes}
