@@ -143,6 +143,10 @@ class GatewayClient(ClosingStore):
         self._names: dict[str, bytes] = {}
         self.before_close: WeakSet[Ending] = WeakSet()
         """The objects whose `end` is called before the connections are closed."""
+        self._add_shared_state()
+
+    def _add_shared_state(self) -> None:
+        """Adds the state that a kind of store shares with its views."""
 
     @classmethod
     def from_url(cls, url: str, *, sizes: CallSizes = CALL_SIZES, sleep: Callable[[float], None] = time.sleep) -> Self:

@@ -5,7 +5,6 @@ connections.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any, NoReturn
 
 from hbmodel.errors import CapabilityError, FamilyNotFound, StoreError, TableNotFound
@@ -52,9 +51,8 @@ class Thrift1Store(GatewayStore):
     def capabilities(self) -> Capabilities:
         return _CAPABILITIES
 
-    @cached_property
-    def _known_families(self) -> KnownFamilies:
-        return KnownFamilies()
+    def _add_shared_state(self) -> None:
+        self._known_families = KnownFamilies()
 
     def _get_request(self, name: bytes, rows: Sequence[bytes], columns: Sequence[bytes]) -> Request:
         return "getRowsWithColumns", {
