@@ -697,9 +697,9 @@ class Session:
                 refused.
             ttl: as for `add`.
             on_refused: a function that receives each refused object and its error. An object is refused if it cannot be
-                stored, or if its row cannot be written, for example because another row has the same unique value. All
-                other objects are written. Without a function, the first such error ends the load. An exception from the
-                function ends the load as well.
+                stored, if a computed field raises an error, or if its row cannot be written, for example because
+                another row has the same unique value. All other objects are written. Without a function, the first such
+                error ends the load. An exception from the function ends the load as well.
 
         Raises:
             PartialWrite: the store failed; `position` is the number of objects, counted from the start, that are

@@ -253,22 +253,23 @@ def events(store: hb.Store) -> Query[Event]:
     return hb.Session(store).query(Event).where(Event.user == 1)
 
 
-@hb.model(table="paged_kinds", family="d", kind=b"a")
-class First:
-    """In one row with `Second`, with the same key and an entry in each map."""
+class Marked:
+    """The fields of two kinds in one row."""
 
     owner: hb.Key[str] = hb.key()
     number: hb.Key[int] = hb.key(hb.UInt32, in_qualifier=True)
     name: hb.Column[str] = hb.column("n")
     marks: hb.Map[str, int] = hb.map_column("m", factory=dict)
+
+
+@hb.model(table="paged_kinds", family="d", kind=b"a")
+class First(Marked):
+    """One kind."""
 
 
 @hb.model(table="paged_kinds", family="d", kind=b"b")
-class Second:
-    owner: hb.Key[str] = hb.key()
-    number: hb.Key[int] = hb.key(hb.UInt32, in_qualifier=True)
-    name: hb.Column[str] = hb.column("n")
-    marks: hb.Map[str, int] = hb.map_column("m", factory=dict)
+class Second(Marked):
+    """The other kind."""
 
 
 def test_a_token_belongs_to_one_kind() -> None:

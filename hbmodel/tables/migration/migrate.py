@@ -346,8 +346,7 @@ class Migration:
         return registration
 
     def _begin(self, registration: Registration, splits: SplitsOption) -> None:
-        own = registry_row(self.new)
-        if any(registry_row(place) != own for place in self.registry.keys_of_table(self.new.table)):
+        if {*self.registry.rows_of_table(self.new.table)} - {registry_row(self.new)}:
             raise MigrationError(
                 "Another model is stored in the new table, which a rollback would drop: give the new model a table of "
                 "its own.",
