@@ -239,13 +239,13 @@ def _fence(
     olds = {owner: planner.old(row) for owner, row in zip(owners, rows, strict=True)}
     fences: dict[bytes, ConditionalChange] = {}
     free: list[tuple[bytes, Claim, bytes]] = []
-    order = list(claimed)
+    order = {row: number for number, row in enumerate(claimed)}
     waiting: list[tuple[bytes, bytes]] = []
     for row, claim, owner in foreign:
         state = claimed[row]
         # An owner that is itself waiting may give the value up in a later round.
-        earlier = owner in claimed and claimed[owner].error is None and order.index(owner) < order.index(row)
-        if earlier and not _waits_for(planner, [each for each in waiting if not claimed[each[0]].error], owner, row):
+        earlier = owner in claimed and claimed[owner].error is None and order[owner] < order[row]
+        if earlier and not _waits_for(planner, waiting, claimed, owner, row):
             waiting.append((row, owner))
             state.refused = True  # an earlier write of this batch may give the value up
         elif claim in held_claims(planner, olds[owner]):
@@ -270,12 +270,18 @@ def _fence(
     return [(row, claim) for row, claim, _ in free]
 
 
-def _waits_for(planner: VersionedRowPlanner, waiting: Sequence[tuple[bytes, bytes]], one: bytes, other: bytes) -> bool:
+def _waits_for(
+    planner: VersionedRowPlanner,
+    waiting: Sequence[tuple[bytes, bytes]],
+    claimed: Mapping[bytes, Claimed],
+    one: bytes,
+    other: bytes,
+) -> bool:
     """Whether the change of an object waits for the change of another object, directly or through other changes, or
     whether both are one change.
 
     Args:
-        waiting: objects that wait, each with the object that it waits for.
+        waiting: objects that wait, each with the object that it waits for. An object with an error waits no longer.
     """
     if not planner.together:  # each object waits only for earlier ones, and so never for itself
         return False
@@ -286,7 +292,11 @@ def _waits_for(planner: VersionedRowPlanner, waiting: Sequence[tuple[bytes, byte
             return True
         if change not in seen:
             seen.add(change)
-            reached += [planner.changed_with(owner) for row, owner in waiting if planner.changed_with(row) == change]
+            reached += [
+                planner.changed_with(owner)
+                for row, owner in waiting
+                if claimed[row].error is None and planner.changed_with(row) == change
+            ]
     return False
 
 
