@@ -44,11 +44,6 @@ class Slice:
         """The only row of the slice, or None if there may be more."""
         return self.rows.start if self.rows.stop == key_successor(self.rows.start) else None
 
-    @property
-    def empty(self) -> bool:
-        """Whether no cell can be in the slice."""
-        return self.rows.empty or (self.stop is not None and self.stop <= self.first)
-
 
 @frozen
 class ObjectKeyForm:
@@ -128,12 +123,12 @@ class ObjectKeyForm:
         start = self._qualifier(low, prefix_end)
         stop = self._qualifier(high, prefix_end) or end
         if self.row is not None or row == stop_row:
-            slices = [_of_row(row, start, end if places.stop is None else stop)]
-        else:
-            head = [_of_row(row, start, end)] if low else []
-            middle = Slice(KeyRange(key_successor(row) if low else row, stop_row), first, end)
-            slices = [*head, middle, *([] if stop_row is None else [_of_row(stop_row, first, stop)])]
-        return tuple(each for each in slices if each is not None and not each.empty)
+            return _of_row(row, start, end if places.stop is None else stop)
+        slices = _of_row(row, start, end) if low else ()
+        middle = KeyRange(key_successor(row) if low else row, stop_row)
+        if not middle.empty:
+            slices = *slices, Slice(middle, first, end)
+        return slices if stop_row is None else (*slices, *_of_row(stop_row, first, stop))
 
     def _position(self, bound: bytes) -> tuple[bytes, bytes]:
         """Returns the smallest pair of row and qualifier (without the kind) that is not below a bound of object
@@ -162,6 +157,9 @@ class ObjectKeyForm:
         return qualifier or FIRST_QUALIFIER
 
 
-def _of_row(row: bytes, first: bytes | None, stop: bytes | None) -> Slice | None:
+def _of_row(row: bytes, first: bytes | None, stop: bytes | None) -> tuple[Slice, ...]:
+    """Returns the slice of one row, unless no cell can be in it."""
     # HBase has no row with an empty key, and a scan that begins with the empty key begins with the first row.
-    return None if first is None or not row else Slice(KeyRange.exactly(row), first, stop)
+    if not row or first is None or (stop is not None and stop <= first):
+        return ()
+    return (Slice(KeyRange.exactly(row), first, stop),)

@@ -61,7 +61,8 @@ class FieldExpression(Generic[T]):
         """Returns the value in the form that a read of the field would return. None is accepted if the field allows
         None.
         """
-        self._not_a_field(value)
+        if isinstance(value, FieldExpression):
+            self._refuse_field()
         if value is None:
             if not self.of.nullable:
                 raise EncodingError(
@@ -74,12 +75,11 @@ class FieldExpression(Generic[T]):
         except EncodingError as error:
             raise EncodingError(error.message, **{**error.details, "field": self.of.name}) from None
 
-    def _not_a_field(self, value: object) -> None:
-        if isinstance(value, FieldExpression):
-            raise QueryError(
-                "A field can be compared with values only, not with another field: compare two fields in the program.",
-                field=self.of.name,
-            )
+    def _refuse_field(self) -> NoReturn:
+        raise QueryError(
+            "A field can be compared with values only, not with another field: compare two fields in the program.",
+            field=self.of.name,
+        )
 
     def _compare(self, operator: Comparator, value: Any) -> Predicate:
         if value is None and operator not in {"=", "!="}:
@@ -95,7 +95,8 @@ class FieldExpression(Generic[T]):
         """Makes a comparison with a bound that the field need not be able to store: `at >= 12:00:00.5` has a meaning
         even if the field stores whole seconds.
         """
-        self._not_a_field(value)
+        if isinstance(value, FieldExpression):
+            self._refuse_field()
         try:
             floor, exact = below(self.of.codec, value)
         except (EncodingError, QueryError) as error:

@@ -115,7 +115,8 @@ def test_slices_hold_the_cells_of_exactly_the_objects_in_a_range(data: st.DataOb
     places = data.draw(ranges(form, found))
     pieces = form.slices(places, prefix_end)
     assert len(pieces) <= 3
-    assert not any(piece.empty for piece in pieces)
+    assert not any(piece.rows.empty for piece in pieces)
+    assert all(piece.stop is None or piece.first < piece.stop for piece in pieces)
     for row, prefix in found:
         qualifier = prefix + data.draw(DATA)
         assert sum(holds(piece, row, qualifier) for piece in pieces) == (form.join(row, prefix) in places)

@@ -38,7 +38,7 @@ def floor_integer(value: Any, low: int, high: int) -> int | None:
     """Returns the largest integer from `low` to `high` that is not above `value`, or None if there is no such
     integer.
     """
-    number = integer(value)
+    number = value if type(value) is int else integer(value)
     return None if number < low else min(number, high)
 
 

@@ -75,6 +75,7 @@ class FoldedStore(WrappingStore):
         self._wides = {wide.name: wide for wide in wides}
         self._pages = pages
         self._widths = RowWidths() if widths is None else widths
+        self._readers = {table: SliceReader(store, wide, pages, self._widths) for table, wide in self._wides.items()}
 
     def on_retry(self, repeated: Callable[[], None]) -> Store:
         """See `RepeatingStore`."""
@@ -202,26 +203,16 @@ class FoldedStore(WrappingStore):
     ) -> Sequence[Iterator[Sequence[Row]]]:
         if wide is None:
             return self._store.scan(table, scans)
-        parts = [_parts(wide, scan, columns) for scan in scans]
-        readers = [SliceReader(self._store, wide, self._pages, self._widths) for _ in scans]
-        parts = [
-            [reader.sized(part[0]), *part[1:]] if part else [] for reader, part in zip(readers, parts, strict=True)
-        ]
-        begun = [
-            (number, reader.first_scan(part[0]))
-            for number, (reader, part) in enumerate(zip(readers, parts, strict=True))
-            if part
-        ]
-        started = dict(
-            zip(
-                [number for number, _ in begun],
-                self._store.scan(wide.table, [scan for _, scan in begun]) if begun else (),
-                strict=True,
-            )
-        )
+        reader = self._readers[wide.name]
+        parts_of_scans = [_parts(wide, scan, columns) for scan in scans]
+        first_scans: list[Scan] = []
+        for parts in filter(None, parts_of_scans):
+            parts[0] = reader.sized(parts[0])
+            first_scans.append(reader.first_scan(parts[0]))
+        started = iter(self._store.scan(wide.table, first_scans) if first_scans else ())
         return [
-            _ObjectBatches(scan, reader, part, started.get(number))
-            for number, (scan, reader, part) in enumerate(zip(scans, readers, parts, strict=True))
+            _ObjectBatches(scan, reader, parts, next(started) if parts else None)
+            for scan, parts in zip(scans, parts_of_scans, strict=True)
         ]
 
     def slices(self, table: str, scan: SliceScan) -> Iterator[Sequence[Row]]:
@@ -230,10 +221,10 @@ class FoldedStore(WrappingStore):
         Raises:
             InvalidRequest: the table is not a table of logical rows.
         """
-        wide = self._wides.get(table)
-        if wide is None:
+        reader = self._readers.get(table)
+        if reader is None:
             raise InvalidRequest(NO_OBJECTS, table=table)
-        return _ObjectBatches(Scan(), SliceReader(self._store, wide, self._pages, self._widths), [scan], None)
+        return _ObjectBatches(Scan(), reader, [scan], None)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -398,10 +389,10 @@ def _apart(kinds: Sequence[K], requests: Sequence[A], answer: Callable[[K, Seque
 
     A kind consists of a wide model, or None, and the time as of which rows are read.
     """
-    if len(distinct := set(kinds)) == 1:
-        return answer(distinct.pop(), requests)
+    if kinds and kinds.count(kinds[0]) == len(kinds):
+        return answer(kinds[0], requests)
     answers: dict[int, R] = {}
-    for kind in distinct:
+    for kind in set(kinds):
         places = [place for place, each in enumerate(kinds) if each == kind]
         answers.update(zip(places, answer(kind, [requests[place] for place in places]), strict=True))
     return [answers[place] for place in range(len(requests))]

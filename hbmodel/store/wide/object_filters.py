@@ -29,10 +29,12 @@ _COMPARISONS: dict[str, Callable[[bytes, bytes], bool]] = {
 COUNTED = And([FirstCellOnly(), KeyOnly()])
 """The filter of a read that only finds out which rows exist."""
 
+_KEYS_ONLY = KeyOnly()
+
 
 def keys_only(filter: Filter | None) -> bool:
     """Returns whether the server can omit all values, because the filter does not return them."""
-    return filter in (KeyOnly(), COUNTED)
+    return filter is not None and filter in (_KEYS_ONLY, COUNTED)
 
 
 def object_filter(filter: Filter | None, reversed: bool) -> ObjectFilter | None:
@@ -41,7 +43,7 @@ def object_filter(filter: Filter | None, reversed: bool) -> ObjectFilter | None:
     A filter that only decides whether a row passes becomes a test of the row. Any other filter is evaluated cell by
     cell, as HBase does in a scan of the same direction.
     """
-    if filter is None or filter == KeyOnly():  # the server has already left the values out
+    if filter is None or filter == _KEYS_ONLY:  # the server has already left the values out
         return None
     if filter == COUNTED:
         return _first_cell

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from fractions import Fraction
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import Factory, evolve, field, frozen
 
 from hbmodel.store.filters import And, ColumnRange, Filter, KeyOnly, Or, Pagination
 from hbmodel.store.port import Reads
@@ -55,6 +55,7 @@ class SliceScan:
         batch_size: the maximum number of rows in a batch.
         first: for a read of one row backwards, the place where the last portion probably begins, as guessed by
             `SliceReader.sized`; None if there is no guess.
+        single: whether only one row is read.
     """
 
     rows: KeyRange
@@ -65,11 +66,12 @@ class SliceScan:
     page: int | None = None
     batch_size: int = ROWS
     first: bytes | None = None
-
-    @property
-    def single(self) -> bool:
-        """Whether only one row is read."""
-        return self.rows.stop == key_successor(self.rows.start)
+    single: bool = field(
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: self.rows.stop == key_successor(self.rows.start), takes_self=True),
+    )
 
     @property
     def whole(self) -> bool:
@@ -203,9 +205,11 @@ class SliceReader:
         """Returns the position of the first row in the batch that does not fit into one page, and the scan that reads
         this row and all rows after it in larger pages. Returns None unless there are many such rows.
         """
+        if scan.single or scan.keys_of_rows:
+            return None
         full = [at for at, row in enumerate(batch) if len(row.columns) >= size and not self._filled(row)]
         larger = next((each for each in self._sizes(scan) if each > size), None)
-        if scan.single or scan.keys_of_rows or larger is None or len(full) < max(SEVERAL, len(batch) / 4):
+        if larger is None or len(full) < max(SEVERAL, len(batch) / 4):
             return None
         first = batch[full[0]]
         each = max(1, bytes_of(list(first.columns), list(first.columns.values())) // len(first.columns))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 from msgspec import Struct
 
 from hbmodel.store.ranges import KeyRange
@@ -102,6 +102,7 @@ class WideRows:
         rare: columns that few or no objects have; a delete of the whole object lists them too.
         strict: whether a cell whose qualifier has the kind, but belongs to no object, is returned as a separate row
             (see `STRANGE`). If not, the cell is left out.
+        lead: the prefix of the family's columns: its name and the colon.
     """
 
     table: str
@@ -115,16 +116,14 @@ class WideRows:
     more: bool = False
     rare: tuple[bytes, ...] = ()
     strict: bool = False
+    lead: bytes = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: self.family + b":", takes_self=True)
+    )
 
     @property
     def name(self) -> str:
         """The name of the table of logical rows."""
         return self.view or self.table
-
-    @property
-    def lead(self) -> bytes:
-        """The prefix of the family's columns: its name and the colon."""
-        return self.family + b":"
 
     @property
     def bare(self) -> bool:
@@ -159,8 +158,7 @@ class Unfolding:
         self._prefix_end = wide.prefix_end
         self._places = wide.places
         self._strict = wide.strict
-        self._aliases: list[bytes] = [b""]
-        self._names: list[bytes] = []
+        self._latest: tuple[list[bytes], list[bytes]] = [b""], []
 
     def objects(self, row: bytes, names: Sequence[bytes], cells: Sequence[Cell]) -> list[ObjectRow]:
         """Returns the objects to which the cells of a row belong, in their order.
@@ -171,7 +169,7 @@ class Unfolding:
         prefix_end, family, lead = self._prefix_end, self._lead, len(self._lead)
         kind = self._places.kind
         base, rest = self._places.join(row, kind), lead + len(kind)
-        aliases, logical = self._aliases, self._names
+        aliases, logical = self._latest
         size, count = len(logical), len(names)
         objects: list[ObjectRow] = []
         at = 0
@@ -203,5 +201,5 @@ class Unfolding:
                 size = stop - at
             objects.append(ObjectRow(base + name[rest:end], dict(zip(logical, cells[at:stop], strict=True))))
             at = stop
-        self._aliases, self._names = aliases, logical
+        self._latest = aliases, logical  # assigned at once, because several threads may use this object
         return objects
