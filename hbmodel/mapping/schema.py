@@ -429,7 +429,7 @@ class TableSchema:
         versioned = {"version": True} if self.versioned else {}
         row = {} if self.row is None else {"row": self.row.decode("latin-1")}
         kind = {"kind": self.kind.decode("latin-1")} if self.kind else {}
-        members = {place: named for place, field in self._stored_places if (named := members_of(field.codec))}
+        members = {place: named for place, field in self.stored_places if (named := members_of(field.codec))}
         return {
             "format": KEY_FORMAT_VERSION,
             "key": self.layout.field_specs,
@@ -454,12 +454,14 @@ class TableSchema:
             **({"members": members} if members else {}),
         }
 
-    @property
-    def _stored_places(self) -> list[tuple[str, Field]]:
-        """The place of each stored field, for the registry."""
+    @cached_property
+    def stored_places(self) -> Sequence[tuple[str, Field]]:
+        """The place of each stored field, for the registry: key fields, columns, counters, the version, and the values
+        of map columns.
+        """
         keys = [(f"key {at}", key_field) for at, key_field in enumerate(self.key_fields)]
         values = [(map_field.column.decode("latin-1"), map_field.value) for map_field in self.maps]
-        return [*keys, *((field.column.decode("latin-1"), field) for field in self.columns), *values]
+        return (*keys, *((field.column.decode("latin-1"), field) for field in self.columns), *values)
 
 
 def is_claim(flag: bytes) -> bool:

@@ -526,11 +526,3 @@ def test_a_column_with_another_alias_is_declared_by_its_own_function(function: A
         with pytest.raises(hb.SchemaMismatch) as caught:
             hb.alter(store, with_two(function, kind, a="z", b="y"))
         assert call in str(caught.value)
-
-
-def test_a_counter_with_the_name_of_another_one_gets_its_own_name_back() -> None:
-    with hb.connect("memory:") as store:
-        hb.create_tables(store, with_two(hb.counter, hb.Column[int], a="x", b="y"))
-        with pytest.raises(hb.SchemaMismatch) as caught:
-            hb.Session(store).get(with_two(hb.counter, hb.Column[int], a="y"), key="k")
-        assert caught.value.renames == ["column d:y a: it is registered as b: restore this name"]

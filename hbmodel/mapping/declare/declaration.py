@@ -84,7 +84,7 @@ def build_schema(
     stored = {f.name: f for f in fields}
     computed_fields = [_computed(name, declared, spec, stored) for declared, spec in computed.items()]
     by_name = {**stored, **{f.name: f for f in computed_fields}}
-    check_former(name, {f.name: f.renamed_from for f in fields}, "field")
+    check_former(name, {f.name: f.renamed_from for f in (*fields, *(each.value for each in maps))}, "field")
     check_former(name, {index: spec.renamed_from for index, spec in indexes.items()}, "index")
     placed = StoredNames.of(by_name, layout)
     families = _families(name, fields, maps, system, options)

@@ -272,15 +272,26 @@ def column(
 
 
 def counter(
-    alias: str | bytes | None = None, /, *, family: str | None = None, init: Literal[False] = False
+    alias: str | bytes | None = None,
+    /,
+    *,
+    family: str | None = None,
+    renamed_from: str | None = None,
+    init: Literal[False] = False,
 ) -> Column[int]:
     """Declares a counter: a Java long of 8 bytes that `Session.increment` changes atomically on the server.
 
     A counter is 0 until it is incremented. The constructor and `add` do not accept a value for a counter, and an index
     can neither contain nor cover one.
+
+    Args:
+        alias: the column qualifier, as in `column`.
+        family: column family; by default the model's.
+        renamed_from: the former name of the field, in the same cell.
+        init: tells type checkers that the constructor does not accept the field; it is always False.
     """
-    del init  # tells type checkers that the constructor does not accept the field
-    return typing.cast("Column[int]", FieldSpec("counter", JavaLong, alias, family, 0))
+    del init
+    return typing.cast("Column[int]", FieldSpec("counter", JavaLong, alias, family, 0, renamed_from=renamed_from))
 
 
 def version(*, init: Literal[False] = False) -> Column[int]:

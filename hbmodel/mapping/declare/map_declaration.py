@@ -81,6 +81,7 @@ class MapSpec:
     key: Codec[Any] | None
     value: Codec[Any] | None
     family: str | None
+    renamed_from: str | None = None
 
 
 @overload
@@ -91,6 +92,7 @@ def map_column(
     value: Codec[V],
     *,
     family: str | None = None,
+    renamed_from: str | None = None,
     factory: Callable[[], dict[Any, Any]] = ...,
 ) -> Map[K, V]: ...
 @overload
@@ -101,6 +103,7 @@ def map_column(
     value: Codec[Any] | None = None,
     *,
     family: str | None = None,
+    renamed_from: str | None = None,
     factory: Callable[[], dict[Any, Any]] = ...,
 ) -> Any: ...
 def map_column(
@@ -110,6 +113,7 @@ def map_column(
     value: Codec[Any] | None = None,
     *,
     family: str | None = None,
+    renamed_from: str | None = None,
     factory: Callable[[], dict[Any, Any]] = dict,
 ) -> Any:
     """Declares a map column: each entry is a separate cell, sorted by its key, and there may be millions of them.
@@ -123,6 +127,7 @@ def map_column(
         key: codec of the keys; by default the codec for the annotation, `hb.Map[str, int]` or `dict[str, int]`.
         value: codec of the values; by default also the codec for the annotation.
         family: column family; by default the model's.
+        renamed_from: the former name of the field, in the same cells and with the same codecs.
         factory: tells type checkers by `factory=dict` that the constructor argument is optional. New objects have an
             empty dictionary with or without it.
     """
@@ -131,7 +136,7 @@ def map_column(
             "A map column of a new object is an empty dictionary: the only factory is factory=dict.",
             found=repr(factory),
         )
-    return MapSpec(alias, key, value, family)
+    return MapSpec(alias, key, value, family, renamed_from)
 
 
 def resolve_map(
@@ -175,7 +180,15 @@ def resolve_map(
         )
     alias = qualifier(name if spec.alias is None else spec.alias)
     value_field = Field(
-        name, "column", value, nullable=True, default=None, family=family(spec.family), qualifier=alias, hint=value_hint
+        name,
+        "column",
+        value,
+        nullable=True,
+        default=None,
+        family=family(spec.family),
+        qualifier=alias,
+        hint=value_hint,
+        renamed_from=spec.renamed_from,
     )
     return MapField(name, key, value_field)
 

@@ -1,9 +1,9 @@
 """Finds the registered fields and indexes that correspond to those of a model, even under other names, and compares
 them.
 
-A key field is identified by its place in the key, a column by its family and qualifier, and an index by its name and
-its entries. The registry keeps the earlier names of fields and indexes, so that programs from before and after a rename
-use the same tables.
+A key field is identified by its place in the key, a column, counter or map column by its family and qualifier, and an
+index by its name and its entries. The registry keeps the earlier names of fields and indexes, so that programs from
+before and after a rename use the same tables.
 """
 
 from __future__ import annotations
@@ -160,8 +160,7 @@ def _key_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[Ren
 
 def _column_renames(schema: TableSchema, layout: Mapping[str, Any]) -> Iterator[Rename]:
     columns, declared = layout.get("columns", {}), jsonable(schema.layout_spec["columns"])
-    for field in schema.columns:
-        place = field.column.decode("latin-1")
+    for place, field in schema.stored_places:
         if place not in columns or place not in declared or _nameless(columns[place]) != _nameless(declared[place]):
             continue
         names = names_at(layout, place)
@@ -186,7 +185,7 @@ def moved_columns(schema: TableSchema, layout: Mapping[str, Any]) -> list[MovedC
     is considered, because its registered layout may simply be corrected.
     """
     columns, declared = layout.get("columns", {}), jsonable(schema.layout_spec["columns"])
-    said = {field.column.decode("latin-1"): field.renamed_from for field in schema.columns}
+    said = {place: field.renamed_from for place, field in schema.stored_places}
     moved: list[MovedColumn] = []
     for place, spec in declared.items():
         if place in columns:
@@ -241,9 +240,7 @@ def first_layout(schema: TableSchema) -> dict[str, Any]:
     """Returns the layout of a table that is registered for the first time. It has the earlier names that the model
     declares, so that programs from before the renames can use the table.
     """
-    fields = [(f"key {at}", field.renamed_from) for at, field in enumerate(schema.key_fields)]
-    fields += [(field.column.decode("latin-1"), field.renamed_from) for field in schema.columns]
-    was = {place: [name] for place, name in fields if name is not None}
+    was = {place: [field.renamed_from] for place, field in schema.stored_places if field.renamed_from is not None}
     return {**schema.layout_spec, "was": was} if was else dict(schema.layout_spec)
 
 
@@ -275,13 +272,8 @@ def rename_hints(schema: TableSchema, layout: Mapping[str, Any]) -> list[str]:
     lines = [moved.hint for moved in moved_columns(schema, layout)]
     for rename in field_renames(schema, layout):
         is_key = rename.place.startswith("key ")
-        if is_key or layout["columns"][rename.place]["kind"] == "column":
-            say = (
-                f"if it was called {rename.live} before, declare "
-                f'{"hb.key" if is_key else "hb.column"}(renamed_from="{rename.live}")'
-            )
-        else:  # counters have no `renamed_from`
-            say = f"it is registered as {rename.live}: restore this name"
+        function = "hb.key" if is_key else _DECLARED_BY[layout["columns"][rename.place]["kind"]]
+        say = f'if it was called {rename.live} before, declare {function}(renamed_from="{rename.live}")'
         if rename.how == "ambiguous":
             lines.append(f"{rename.what} {rename.declared}: {say}")
         elif rename.how == "seen" and is_key:

@@ -34,7 +34,7 @@ class Action:
     note: hb.Column[str | None] = hb.column("o", hb.Text(8), nullable=True, default=None)
     level: hb.Column[int | None] = hb.column("l", hb.codecs.Int8, nullable=True, default=3)
     raw: hb.Column[bytes | None] = hb.column("r", hb.Bytes, default=None)
-    views: hb.Column[int] = hb.counter("v")
+    views: hb.Column[int] = hb.counter("v", renamed_from="reads")
 
     initial = hb.computed(initial_of, of=("name",))
     words = hb.computed(lambda name: [str(name)], of="name", codec=hb.Json(list[str]))
@@ -48,7 +48,7 @@ class Pet:
     owner: hb.Key[str] = hb.key()
     kind: hb.Column[str] = hb.column("k")
     notes: hb.Map[str, int] = hb.map_column("n", factory=dict)
-    visits: hb.Map[datetime, str] = hb.map_column("v", hb.Datetime("s"), hb.Text, factory=dict)
+    visits: hb.Map[datetime, str] = hb.map_column("v", hb.Datetime("s"), hb.Text, renamed_from="calls", factory=dict)
     plain: dict[str, str] = hb.map_column("p", factory=dict)
     needed: hb.Map[int, int] = hb.map_column("w", hb.codecs.Int8, hb.codecs.Int8)
 
