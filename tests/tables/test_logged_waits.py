@@ -45,6 +45,22 @@ def test_short_waits_after_one_another_are_not_logged(caplog: pytest.LogCaptureF
     assert not caplog.records
 
 
+def test_each_call_waits_for_itself(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    waits = LoggedWaits(clock)
+    for logs in (0, 0, 1):
+        for _ in range(15):
+            waits(1300.0, "writers", [WRITER])
+            clock.now += 1
+        if not logs:
+            waits.begin()
+    assert not caplog.records
+    for _ in range(10):
+        waits(1300.0, "writers", [WRITER])
+        clock.now += 1
+    assert len(caplog.records) == 1
+
+
 def test_many_short_waits_are_no_long_one(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     waits = LoggedWaits(clock)

@@ -214,6 +214,25 @@ def test_a_program_without_calls_rests_and_is_not_waited_for() -> None:
             add(session, "b")  # it takes a lease again, and learns of the index
 
 
+@pytest.mark.parametrize(("lease", "idle"), [(0.0, 1.0), (0.5, 1.0), (2.0, 4.0), (60.0, 10.0)])
+def test_a_line_with_a_short_lease_rests_soon(lease: float, idle: float) -> None:
+    now = [50_000]
+    with fresh(PLAIN, gated=False) as store:
+        cache = BindingCache(lease, running=lambda: now[0])
+        line = cache.roll(1).line(store, "hbmodel", registry_row(hb.schema.schema_of(PLAIN)))
+        calls = cache.roll(1).calls(store, "hbmodel", [registry_row(hb.schema.schema_of(PLAIN))])
+        with calls:
+            calls.begin()
+        assert kinds(store) == ["on"]
+        now[0] += round(1000 * idle) - 1
+        line.keep()
+        assert kinds(store) == ["on"]
+        now[0] += 1
+        line.keep()
+        assert kinds(store) == ["rest"]
+        cache.leave()
+
+
 @pytest.mark.lengthy
 def test_a_call_of_unknown_outcome_is_waited_for_though_the_program_has_ended() -> None:
     with fresh(ONE, gated=False) as store:

@@ -203,6 +203,7 @@ class Migration:
             SchemaMismatch: the old table is not registered, or a table does not match the models.
             MigrationError: the new table holds rows or another model, or the migration is being rolled back.
         """
+        self._logged.begin()
         while True:
             registration = self._registered()
             phase = _phase(registration)
@@ -265,6 +266,7 @@ class Migration:
             MigrationError: a row has not been copied, or cannot be copied.
             TableNotFound: another program has dropped one of the two tables.
         """
+        self._logged.begin()
         while True:
             registration = self._registered()
             phase = _phase(registration)
@@ -294,6 +296,7 @@ class Migration:
         Raises:
             MigrationError: programs already use only the new table, or a row cannot be copied back.
         """
+        self._logged.begin()
         while True:
             registration = self._registered()
             phase = _phase(registration)

@@ -26,6 +26,9 @@ TRIES = 5
 previous put was lost or late, or if the line was marked as gone.
 """
 
+SHORT_IDLE = 1.0
+"""The minimum number of seconds without calls after which a line with a short lease is put at rest."""
+
 LEAVING = 5.0
 """The maximum number of seconds for which the request that takes a line off the roll is retried. It is short because
 the program is about to end, and the line also ends without the request.
@@ -39,7 +42,7 @@ class RollTimes:
     Attributes:
         poll: the time between two reads of the registry while calls are made. It makes sure that a change is noticed
             long before the lease ends.
-        idle: the time without calls after which a line is put at rest.
+        idle: the time without calls after which a line is put at rest; less if the lease is short.
         renewed: the fraction of a lease, between 0 and 1, after which the lease is renewed.
     """
 
@@ -280,12 +283,22 @@ class KeptLine:
         member, times, now = self.member, self._times, self._running()
         if member.behind and member.held is not None and member.held.revisions.cells:
             return now
-        due = [] if member.calls else [self._used + 1000 * times.idle]
+        due = [] if member.calls else [self._used + self._idle]
         if member.lease >= 1000 * times.poll:  # shorter leases are renewed by the threads that write
             due.append(self._renewal)
             if member.calls or member.behind or self._used >= self._looked:
                 due.append(self._looked + 1000 * times.poll)
         return min(due, default=now + 1000 * times.poll)
+
+    @property
+    def _idle(self) -> float:
+        """The time without calls after which the line is put at rest, in ms.
+
+        The thread does not renew a lease that is shorter than the time between two reads of the registry. Changes of
+        the tables would wait for such a line until it is at rest, even if the lease has ended long ago.
+        """
+        idle, lease = 1000 * self._times.idle, self.member.lease
+        return idle if lease >= 1000 * self._times.poll else min(idle, max(1000 * SHORT_IDLE, 2 * lease))
 
     @property
     def _renewal(self) -> float:
@@ -306,7 +319,7 @@ class KeptLine:
     def _put_down(self) -> bool:
         """Gives up the lease if no call was made for the time `idle`. Returns whether it was given up."""
         with self._lock:
-            if self.member.calls or self._running() < self._used + 1000 * self._times.idle:
+            if self.member.calls or self._running() < self._used + self._idle:
                 return False
             self.lose_lease()
             return True

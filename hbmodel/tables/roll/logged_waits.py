@@ -33,6 +33,10 @@ class LoggedWaits:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins another call: what earlier calls waited for does not count."""
         self._last = self._next = float("-inf")
 
     def __call__(self, seconds: float, whom: Awaited, writers: Sequence[str]) -> None:
