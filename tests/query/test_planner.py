@@ -598,9 +598,7 @@ def test_the_calls_are_the_least_where_ranges_are_read_in_turn() -> None:
     of = query(Plain, Plain.a.in_([1, 3]))
     explained = explain(planned(of), one_call_scans=True)
     assert (list(explained.dropping), explained.at_least) == ([], True)
-    assert str(explained).endswith(
-        "why:     the ranges of a bucket are read one after the other, and the first ones may be empty"
-    )
+    assert str(explained).endswith("why:     the ranges of a bucket are read in order, and the first ones may be empty")
     assert not explain(planned(query(Plain, Plain.a.in_([1, 2]))), one_call_scans=True).at_least
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 import hbmodel as hb
+from hbmodel.query.run import executor
 from hbmodel.store.gateway.wire.connection import ThriftConnection
-from tests.support.beds import ATOMIC, Bed
+from tests.support.beds import ATOMIC, Bed, fresh
+from tests.support.faulty import RecordingStore
 from tests.support.models import DAY, Fact, Hit, Order, Sample, day, order
 from tests.support.orders import filled, numbers
 
@@ -156,6 +160,129 @@ def test_a_page_through_an_index_is_a_scan_and_a_multi_get(bed: Bed) -> None:
     assert bed.store.told() == ["scan orders.by_state", "get orders"]
     assert len(query.all()) == 20
     assert bed.store.told() == ["scan orders.by_state", "get orders"]
+
+
+@hb.model(table="ranged", family="d")
+class Ranged:
+    """A row for each object."""
+
+    shop: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key()
+    text: hb.Column[str] = hb.column("t")
+
+
+@hb.model(table="ranged_wide", family="d")
+class RangedWide:
+    """A row for each shop."""
+
+    shop: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(in_qualifier=True)
+    text: hb.Column[str] = hb.column("t")
+
+
+@hb.model(table="ranged_salted", family="d", salt=hb.HashSalt(4, by=("number",)))
+class RangedSalted:
+    """Rows in four buckets, of which each has a range for each shop."""
+
+    shop: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key()
+    text: hb.Column[str] = hb.column("t")
+
+
+def scans_of(bed: Bed) -> list[int]:
+    """How many scans each call for scans has begun."""
+    counts = [len(call.items) for call in bed.store.calls if call.name == "scan"]
+    bed.store.calls.clear()
+    return counts
+
+
+SHOPS = [f"shop {n:02}" for n in range(50)]
+
+
+@pytest.mark.parametrize("model", [Ranged, RangedWide, RangedSalted])
+def test_short_ranges_are_read_together(bed: Bed, model: Any) -> None:
+    session = bed.use(model)
+    session.add_all(model(shop=shop, number=n, text="x") for shop in SHOPS for n in range(2) if shop != SHOPS[3])
+    session.commit()
+    query = session.query(model).where(model.shop.in_(SHOPS))
+    every = [(shop, n) for shop in SHOPS for n in range(2) if shop != SHOPS[3]]
+    bed.store.calls.clear()
+
+    def keys(items: Iterable[Any]) -> list[tuple[str, int]]:
+        return [(item.shop, item.number) for item in items]
+
+    if model is RangedSalted:
+        assert keys(query.all()) == every
+        assert max(scans_of(bed)) == 4  # together with the other buckets, no more than 16 scans
+        return
+    assert keys(query.all()) == every
+    assert scans_of(bed) == [1, 2, 4, 8, 16, 16, 3]
+    assert keys(query.reversed().all()) == every[::-1]
+    assert scans_of(bed) == [1, 2, 4, 8, 16, 16, 3]
+    assert keys(query.limit(5).all()) == every[:5]
+    assert scans_of(bed) == [1, 2]
+    assert query.first().number == 0
+    assert scans_of(bed) == [1]
+    token, pages = None, []
+    while True:
+        page = query.page(7, after=token)
+        pages += keys(page.items)
+        token = page.next_token
+        if token is None:
+            break
+    assert pages == every
+
+
+def test_a_range_of_several_batches_is_read_alone(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "BATCH", 3)
+    session = bed.use(Ranged)
+    long = {SHOPS[3], SHOPS[9]}
+    session.add_all(Ranged(shop=shop, number=n, text="x") for shop in SHOPS for n in range(8 if shop in long else 1))
+    session.commit()
+    bed.store.calls.clear()
+    found = session.query(Ranged).where(Ranged.shop.in_(SHOPS)).all()
+    assert [(item.shop, item.number) for item in found] == sorted((item.shop, item.number) for item in found)
+    assert len(found) == 64
+    # The shops 3 and 9 have long ranges.
+    assert scans_of(bed) == [1, 2, 4, 1, 2, 1, 2, 4, 8, 16, 9]
+
+
+def test_scans_that_were_begun_for_later_ranges_are_closed() -> None:
+    opened: list[object] = []
+    closed: list[object] = []
+
+    class Watching(RecordingStore):
+        def _batches(self, table: str, batches: Any) -> Iterator[Any]:
+            return Watched(super()._batches(table, batches))
+
+    class Watched(Iterator[Any]):
+        def __init__(self, batches: Iterator[Any]) -> None:
+            self._batches = batches
+            opened.append(self)
+
+        def __next__(self) -> Any:
+            try:
+                return next(self._batches)
+            except StopIteration:
+                closed.append(self)
+                raise
+
+        def close(self) -> None:
+            closed.append(self)
+            self._batches.close()  # type: ignore[attr-defined]
+
+    with fresh(Ranged) as inner:
+        with hb.Session(inner) as session:
+            session.add_all(Ranged(shop=shop, number=1, text="x") for shop in SHOPS)
+        query = hb.Session(Watching(inner)).query(Ranged).where(Ranged.shop.in_(SHOPS))
+        for many in (1, 2, 5, 20):
+            items = iter(query)
+            assert [next(items).shop for _ in range(many)] == SHOPS[:many]
+            items.close()  # type: ignore[attr-defined]
+            assert len(opened) >= many
+            assert set(map(id, closed)) == set(map(id, opened))
+            opened.clear()
+            closed.clear()
 
 
 def test_an_index_that_is_salted_is_read_bucket_by_bucket_at_once(bed: Bed) -> None:

@@ -87,8 +87,8 @@ class Explanation:
             order of the fields after them.
         dropping: the conditions that only the client tests. If there are any, a batch of rows may contain no item.
         at_least: whether `calls` and `round_trips` are only the minimum for the first item. This is so if the client
-            tests conditions, if the `ranges` of one bucket are read one after the other, or if wide rows are read
-            backwards.
+            tests conditions, if one bucket has several `ranges`, of which the first ones may be empty, or if wide rows
+            are read backwards.
         whole: the families that are read as a whole although the query does not need all their cells. This is necessary
             in an external table, where any cell may be the only cell of a row.
         as_of: the time as of which the rows are read, otherwise None.
@@ -190,7 +190,7 @@ class Explanation:
                 f"in a row of more than {PAGE_SIZES.cells[0]} columns, small scans first find where it ends, in about "
                 "ten round trips"
             )
-        return "the ranges of a bucket are read one after the other, and the first ones may be empty"
+        return "the ranges of a bucket are read in order, and the first ones may be empty"
 
     @property
     def _of_families(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property, partial
@@ -38,6 +39,9 @@ CHECKED_BATCH = 200
 
 GET_CHUNK = 500
 """The maximum number of rows that one multi-get asks for."""
+
+STARTED_TOGETHER = 16
+"""The maximum number of scans of successive ranges that are started together, over all salt buckets."""
 
 FIRST_GET = 8
 """The minimum number of rows that the first request of a page asks for if the client may drop some of them."""
@@ -239,11 +243,8 @@ class PlanExecutor:
         with ExitStack() as closed:
             for batches in started:
                 closed.callback(close_scan, batches)
-            # If there are many runs, many rows have been read when one run needs more rows, so the next portion of that
-            # run is larger.
-            growth = max(2, len(live))
             runs = [
-                self._run(first, self.scans(ranges, table_filter, columns), growth)
+                self._run(first, self.scans(ranges, table_filter, columns), len(live))
                 for first, ranges in zip(started, ordered, strict=True)
             ]
             for run in runs:
@@ -259,48 +260,71 @@ class PlanExecutor:
         scans = self.scans(bucket.ranges[::-1] if self.plan.backwards else bucket.ranges, table_filter, columns)
         (first,) = self.started(scans[:1])
         try:
-            yield from self._run(first, scans, growth=2)
+            yield from self._run(first, scans, 1)
         finally:
             close_scan(first)
 
     def _run(
-        self, first: Iterator[Sequence[Row]], scans: Sequence[Scan], growth: int
+        self, first: Iterator[Sequence[Row]], scans: Sequence[Scan], runs: int
     ) -> Generator[Sequence[Row], None, None]:
         """Yields the batches of successive scans, of which the first is already started.
 
         The limit of a scan also counts rows that are not objects or do not match. If the caller still needs rows when
         the limit is reached, the rest of the scan is read in growing portions, and finally without a limit. For a
         covering index, the rest is read without marks of deleted entries, which may have used up the limit.
+
+        After scans that end with their first batch, the next ones are started together, each time twice as many. So
+        short ranges do not cost a round trip each, and few scans wait behind a long one, where their scanners may
+        expire.
+
+        Args:
+            runs: the number of buckets that are read at the same time.
         """
-        batches, started = first, True
+        # If there are many runs, many rows have been read when one run needs more rows, so the next portion of that run
+        # is larger.
+        growth = max(2, runs)
+        batches, started = first, deque[tuple[Scan, Iterator[Sequence[Row]]]]()
         limit, size = scans[0].limit, scans[0].batch_size
+        at, together, most, long = 0, 1, max(1, STARTED_TOGETHER // runs), False
         try:
-            for scan in scans:
-                as_wanted = scan.limit == limit and scan.batch_size == size
-                following: Scan | None = scan if as_wanted else evolve(scan, limit=limit, batch_size=size)
-                while following is not None:
+            while at < len(scans) or started:
+                if at == 0:
+                    scan, at = scans[0], 1
+                else:
                     if not started:
-                        (batches,) = self.started([following])
-                    started = False
+                        together, long = 1 if long else min(most, 2 * together), False
+                        following = [
+                            scan
+                            if scan.limit == limit and scan.batch_size == size
+                            else evolve(scan, limit=limit, batch_size=size)
+                            for scan in scans[at : at + together]
+                        ]
+                        started.extend(zip(following, self.started(following), strict=True))
+                        at += len(following)
+                    scan, batches = started.popleft()
+                fetched = 0
+                while True:
                     last, count = b"", 0
                     for batch in batches:
                         self.check()
-                        last, count = batch[-1].row, count + len(batch)
+                        last, count, fetched = batch[-1].row, count + len(batch), fetched + 1
                         yield self._reread(batch)
                     self.check()
-                    if limit is None or count < limit:
+                    if scan.limit is None or count < scan.limit:
                         break
-                    limit = max(FIRST_GET, growth * limit)
+                    limit = max(FIRST_GET, growth * scan.limit)
                     limit, size = (None, self._most) if limit >= self._most else (limit, limit)
-                    rest = following.range.before(last) if following.reversed else following.range.after(last)
-                    chosen = following.filter if self.plan.covering is None else self.plan.filter_of_rest
-                    following = (
-                        None
-                        if rest.empty
-                        else evolve(following, range=rest, filter=chosen, limit=limit, batch_size=size)
-                    )
+                    rest = scan.range.before(last) if scan.reversed else scan.range.after(last)
+                    if rest.empty:
+                        break
+                    chosen = scan.filter if self.plan.covering is None else self.plan.filter_of_rest
+                    scan = evolve(scan, range=rest, filter=chosen, limit=limit, batch_size=size)
+                    (batches,) = self.started([scan])
+                long |= fetched > 1
         finally:
             close_scan(batches)
+            for _, batches in started:
+                close_scan(batches)
 
     def _reread(self, batch: Sequence[Row]) -> Sequence[Row]:
         """Returns the rows of a batch. Rows whose liveness cell was returned without its value are read again."""
