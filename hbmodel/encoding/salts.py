@@ -91,6 +91,10 @@ class Salt(ABC):
         return bound
 
 
+MOST_BUCKETS = 4096
+"""The maximum number of buckets."""
+
+
 def _bucket_count(buckets: Any) -> int:
     if type(buckets) is not int or not 2 <= buckets <= 256:
         raise DeclarationError("A salt of one byte must have 2 to 256 buckets.", found=buckets)
@@ -168,6 +172,12 @@ def _prefixes(prefixes: Any) -> tuple[bytes, ...]:
         or not encoded[0]
     ):
         raise DeclarationError("A text salt takes two or more different prefixes of equal length.", found=encoded)
+    if len(encoded) > MOST_BUCKETS:
+        raise DeclarationError(
+            "A text salt takes at most 4096 prefixes, because a scan of the table reads every bucket. If the prefix is "
+            "the digest of the first field, declare that field with hb.codecs.DigestPrefixed.",
+            found=len(encoded),
+        )
     return encoded
 
 
@@ -176,7 +186,7 @@ class TextSalt(Salt):
     """Custom prefixes, such as `a-` and `b-`, for tables that another program salts.
 
     Args:
-        prefixes: text or bytes, of equal length, in the order of the buckets' numbers.
+        prefixes: text or bytes, of equal length, in the order of the buckets' numbers; at most 4096.
         by: names of key fields; by default all of them.
         choose: a function that returns the bucket's number for the fields' bytes; by default zlib's crc32 modulo the
             number of prefixes.

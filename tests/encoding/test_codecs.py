@@ -136,6 +136,14 @@ GOLDEN: list[tuple[c.Codec[Any], Any, str, str | None, str]] = [
     (c.DigestPrefixed(c.Text, 2), "a", "0cc1 61", "0cc1 61 0001", "f33e 9e fffe"),
     (c.DigestPrefixed(c.Text, 3, hex=True), "a", "306363 61", "306363 61 0001", "cf9c9c 9e fffe"),
     (c.DigestPrefixed(c.UInt8, 1, "sha1"), 0, "5b 00", None, "a4 ff"),
+    (c.DigestPrefixed(c.Text, 2, separator="|"), "a", "0cc1 7c 61", "0cc1 7c 61 0001", "f33e 83 9e fffe"),
+    (
+        c.DigestPrefixed(c.Delimited("|"), 3, hex=True, separator=b"||"),
+        "a",
+        "306363 7c7c 61",
+        "306363 7c7c 61 7c",
+        "cf9c9c 8383 9e 83",
+    ),
 ]
 
 
@@ -235,6 +243,7 @@ UNORDERED: list[tuple[c.Codec[Any], Any, Any]] = [
     (c.Reversed(c.EnumOf(Level)), Level.LOW, Level.HIGH),
     (c.DigestPrefixed(c.Int32, 2, "sha1"), 1, 2),
     (c.DigestPrefixed(c.Delimited("|"), 3, hex=True), "b", "c"),
+    (c.DigestPrefixed(c.Delimited("|"), 4, hex=True, separator="|"), "b", "c"),
 ]
 
 

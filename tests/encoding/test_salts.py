@@ -232,6 +232,7 @@ def test_a_key_of_no_bucket_is_refused(salt: Salt, key: bytes) -> None:
         lambda: TextSalt(("a", "b-")),
         lambda: TextSalt(("", "")),
         lambda: TextSalt(()),
+        lambda: TextSalt([f"{n:04x}" for n in range(4097)]),
         lambda: TextSalt((1, 2)),  # type: ignore[arg-type]
         lambda: JavaHashSalt(1),
         lambda: DigestSalt(0),

@@ -179,6 +179,16 @@ DECLARED = [
         hb.DeclarationError, "two or more different prefixes of equal length", lambda: hb.salts.TextSalt(("a-", "b"))
     ),
     refused(hb.DeclarationError, "A digest salt must have 1 to 3 hex digits", lambda: hb.salts.DigestSalt(4)),
+    refused(
+        hb.DeclarationError,
+        "declare that field with hb.codecs.DigestPrefixed",
+        lambda: hb.salts.TextSalt([f"{n:04x}" for n in range(1 << 16)]),
+    ),
+    refused(
+        hb.DeclarationError,
+        "The separator after a digest must be text or bytes",
+        lambda: hb.codecs.DigestPrefixed(hb.Text, 4, separator=7),
+    ),
     refused(hb.errors.RowKeyError, "computed from the key, not chosen at random", lambda: hb.HashSalt(4).draw()),
     refused(hb.DeclarationError, "The namespace hbase is reserved for HBase", lambda: declared(table="hbase:x")),
     refused(

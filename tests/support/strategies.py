@@ -157,6 +157,7 @@ KEY_CODECS: tuple[codecs.Codec[Any], ...] = (
     codecs.DigestPrefixed(codecs.IPAddress),
     codecs.Reversed(codecs.EnumOf(Level)),
     codecs.DigestPrefixed(codecs.Delimited("|"), 3, hex=True),
+    codecs.DigestPrefixed(codecs.Delimited("|"), 4, hex=True, separator="|"),
 )
 """One instance of every codec that can be used in keys."""
 

@@ -134,6 +134,29 @@ def test_a_salted_table_has_a_region_for_each_bucket(empty: Bed, caplog: pytest.
 
 
 @pytest.mark.parametrize("bed", ["memory"], indirect=True)
+def test_many_buckets_share_regions(empty: Bed) -> None:
+    def declare(table: str, salt: Any) -> Any:
+        @hb.model(table=table, salt=salt)
+        class Spread:
+            name: hb.Key[str] = hb.key()
+            size: hb.Column[int] = hb.column("s")
+
+        return Spread
+
+    fits = [f"{n:03}" for n in range(256)]
+    odd = [f"{n:03}" for n in range(257)]
+    hb.create_tables(
+        empty.store,
+        declare("split_many", hb.salts.DigestSalt(3)),
+        declare("split_fits", hb.salts.TextSalt(fits)),
+        declare("split_odd", hb.salts.TextSalt(odd)),
+    )
+    assert starts(empty.store, "split_many") == [b"%03x" % n for n in range(16, 4096, 16)]
+    assert starts(empty.store, "split_fits") == [prefix.encode() for prefix in fits[1:]]
+    assert starts(empty.store, "split_odd") == [prefix.encode() for prefix in odd[2::2]]
+
+
+@pytest.mark.parametrize("bed", ["memory"], indirect=True)
 def test_an_index_that_is_built_has_a_region_for_each_bucket(empty: Bed) -> None:
     @hb.model(table="split_salted", salt=hb.HashSalt(4))
     class Before:

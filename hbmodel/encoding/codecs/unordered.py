@@ -23,6 +23,12 @@ from hbmodel.errors import DeclarationError, DecodingError
 V = TypeVar("V")
 
 
+def _separator(separator: Any) -> bytes:
+    if not isinstance(separator, str | bytes):
+        raise DeclarationError("The separator after a digest must be text or bytes.", found=repr(separator))
+    return separator.encode() if isinstance(separator, str) else bytes(separator)
+
+
 def _fixed(codec: Any) -> Any:
     if declared_codec(codec).width is None:
         raise DeclarationError("Only a codec of fixed width can be reversed.", codec=repr(codec))
@@ -125,21 +131,29 @@ class DigestPrefixed(Codec[V]):
         length: how many bytes (or hex digits) of the digest are stored.
         algorithm: the name of a digest in `hashlib`.
         hex: whether the digest is written as lower-case hex digits.
+        separator: text or bytes between the digest and the value, such as `|`; none by default.
     """
 
     codec: Codec[V] = field(converter=declared_codec)
     length: int = field(default=4, converter=declared_width)
     algorithm: str = "md5"
     hex: bool = False
+    separator: bytes = field(default=b"", converter=_separator)
     python_type: type | tuple[type, ...] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.python_type, takes_self=True)
+    )
+    _lead: int = field(  # the number of bytes before the value
+        init=False,
+        eq=False,
+        repr=False,
+        default=Factory(lambda self: self.length + len(self.separator), takes_self=True),
     )
     width: int | None = field(
         init=False,
         eq=False,
         repr=False,
         default=Factory(
-            lambda self: None if self.codec.width is None else self.length + self.codec.width, takes_self=True
+            lambda self: None if self.codec.width is None else self._lead + self.codec.width, takes_self=True
         ),
     )
     key: bool = field(init=False, eq=False, repr=False, default=Factory(lambda self: self.codec.key, takes_self=True))
@@ -151,7 +165,7 @@ class DigestPrefixed(Codec[V]):
     raw_order = None
 
     def __attrs_post_init__(self) -> None:
-        if self.length > len(self._digest(b"")):
+        if self._lead > len(self._digest(b"")):
             raise DeclarationError(
                 "The digest is shorter than this length: give a smaller length, or another algorithm.",
                 algorithm=self.algorithm,
@@ -161,7 +175,7 @@ class DigestPrefixed(Codec[V]):
     def _digest(self, raw: bytes) -> bytes:
         digest = self._new(raw)
         data: bytes = digest.hexdigest().encode() if self.hex else digest.digest()
-        return data[: self.length]
+        return data[: self.length] + self.separator
 
     def _checked(self, value: V, digest: bytes) -> V:
         if self._digest(self.codec.encode(value)) != digest:
@@ -173,17 +187,18 @@ class DigestPrefixed(Codec[V]):
         return self._digest(raw) + raw
 
     def decode(self, data: bytes) -> V:
-        if len(data) < self.length:
-            raise wrong_width(self.length, len(data))
-        return self._checked(self.codec.decode(data[self.length :]), data[: self.length])
+        lead = self._lead
+        if len(data) < lead:
+            raise wrong_width(lead, len(data))
+        return self._checked(self.codec.decode(data[lead:]), data[:lead])
 
     def encode_part(self, value: V) -> bytes:
         return self._digest(self.codec.encode(value)) + self.codec.encode_part(value)
 
     def decode_part(self, data: bytes, start: int) -> tuple[V, int]:
-        begin = start + self.length
+        begin = start + self._lead
         if begin > len(data):
-            raise wrong_width(self.length, len(data) - start)
+            raise wrong_width(self._lead, len(data) - start)
         value, end = self.codec.decode_part(data, begin)
         return self._checked(value, data[start:begin]), end
 
@@ -204,6 +219,7 @@ class DigestPrefixed(Codec[V]):
             "algorithm": self.algorithm,
             "length": self.length,
             "hex": self.hex,
+            **({"separator": self.separator.hex()} if self.separator else {}),
             "of": self.codec.spec,
         }
 
@@ -212,6 +228,10 @@ SPECS: SpecReaders = {
     "reversed": lambda spec, codec_of: Reversed(codec_of(spec["of"])),
     "reversed_digits": lambda spec, codec_of: ReversedDigits(spec["width"]),
     "digest_prefixed": lambda spec, codec_of: DigestPrefixed(
-        codec_of(spec["of"]), spec["length"], spec["algorithm"], spec["hex"]
+        codec_of(spec["of"]),
+        spec["length"],
+        spec["algorithm"],
+        spec["hex"],
+        separator=bytes.fromhex(spec.get("separator", "")),
     ),
 }

@@ -137,7 +137,8 @@ def create_tables(
             checked.
         splits: where the regions of new tables begin: one strategy for each model's primary table, or a mapping from
             model or table name to a strategy (the table of an index is `<table>.<index>`). A salted table without a
-            strategy has a region for each bucket, if the store can create such tables; any other table has one region.
+            strategy has a region for each bucket, but at most 256, if the store can create such tables; any other table
+            has one region.
             Existing tables keep their regions.
         registry: name of the registry table.
         create_external: whether the tables of external models, and OpenTSDB's table of ids, may be created too. If

@@ -200,9 +200,14 @@ class _Strategies:
         return next(iter(strategies), None)
 
 
+MOST_REGIONS = 256
+"""The maximum number of regions of a new table for which no strategy is given."""
+
+
 def split_keys_of(table: DeclaredTable) -> Sequence[bytes]:
-    """Returns the split keys of a new table. Without a strategy, a salted table has a region for each bucket, and any
-    other table has one region. A table that models with different salts share also has one region.
+    """Returns the split keys of a new table. Without a strategy, a salted table has a region for each bucket, but at
+    most `MOST_REGIONS`, and any other table has one region. A table that models with different salts share also has one
+    region.
     """
     if table.split_keys is not None:
         return table.split_keys
@@ -212,4 +217,6 @@ def split_keys_of(table: DeclaredTable) -> Sequence[bytes]:
         for schema in table.schemas
         if table.index is not None or schema.row_layout is not None
     }
-    return keys.pop() if len(keys) == 1 else ()
+    split_keys_found = keys.pop() if len(keys) == 1 else ()
+    buckets_of_a_region = -(-(len(split_keys_found) + 1) // MOST_REGIONS)
+    return split_keys_found[buckets_of_a_region - 1 :: buckets_of_a_region]
