@@ -22,7 +22,8 @@ Call = tuple[Pending, RowWrite]
 
 _TWICE = (
     "These two calls for an object of a wide row cannot be combined into one write, and a commit writes the row only "
-    "once: commit between them, or open the session with atomic_rows=False."
+    "once: make one call of them, commit between them, or, outside of a group, open the session with "
+    "atomic_rows=False."
 )
 
 _ONE_CONDITION = (
