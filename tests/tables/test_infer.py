@@ -6,6 +6,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from typing import Any
 from uuid import UUID
 from zlib import crc32
@@ -19,7 +20,7 @@ import hbmodel as hb
 from hbmodel.codecs import java
 from hbmodel.errors import DeclarationError, TableNotFound
 from hbmodel.store import Family, Put
-from hbmodel.tables.adoption.codec_guess import TIMES
+from hbmodel.tables.adoption.codec_guess import TIMES, literal
 from hbmodel.tables.adoption.inferred_families import MANY, MOST
 from hbmodel.tables.adoption.inferred_names import class_name
 from hbmodel.tables.adoption.table_sample import CELLS
@@ -230,14 +231,37 @@ def test_salts_of_the_first_field(text: str) -> None:
     assert of_keys(*few).salt is None, "two users prove nothing"
 
 
-@pytest.mark.parametrize("digits", [1, 2, 3])
-def test_a_digest_of_text_without_its_delimiter_is_a_comment(digits: int) -> None:
+def hashed(name: str, length: int, *, hex: bool, separator: bytes, field: bytes) -> bytes:
+    digest = hashlib.new(name, field)
+    return (digest.hexdigest().encode() if hex else digest.digest())[:length] + separator + field
+
+
+@pytest.mark.parametrize("name", ["md5", "sha1", "sha256"])
+@pytest.mark.parametrize("separator", [b"", b"|", b":", b"\x00"])
+@pytest.mark.parametrize(
+    ("length", "hex"), [(1, True), (2, True), (3, True), (4, True), (8, True), (32, True), (4, False), (16, False)]
+)
+def test_a_digest_of_the_first_field(name: str, separator: bytes, length: int, hex: bool) -> None:
     users = [b"user%d" % (n % 40) for n in range(200)]
-    keys = [hashlib.md5(user).hexdigest()[:digits].encode() + user + b"|%07d" % n for n, user in enumerate(users)]
+    begin = partial(hashed, name, length, hex=hex, separator=separator)
+    keys = [begin(field=user) + b"|%07d" % n for n, user in enumerate(users)]
     found = of_keys(*keys)
+    algorithm = "" if name == "md5" else f', algorithm="{name}"'
+    digits = ", hex=True" if hex else ""
+    between = f", separator={literal(separator.decode())}" if separator else ""
+    codec = f'hb.codecs.DigestPrefixed(hb.codecs.Delimited("|"), {length}{algorithm}{digits}{between})'
     assert found.salt is None
-    assert "of the keys are hex digits of the MD5 of the text after them" in found.source
-    assert "declare hb.salts.TextSalt with a function as choose=" in found.source
+    assert key_codecs(found) == [codec, "hb.codecs.DecimalText(7)"]
+    (example,) = [each.example for each in found.guesses if each.name == "part1"]
+    assert f"of its {name.upper()}; such as {example!r}" in found.source
+    assert any(key.startswith(example) for key in keys)
+    wrong = bytes([keys[0][0] ^ 1]) + keys[0][1:]
+    assert "Digest" not in of_keys(wrong, *keys[1:]).source, "a row that contradicts it refutes it"
+    alone = of_keys(*(begin(field=user) for user in users[:40]))
+    if name == "md5" and hex and length < 4 and not separator:  # the digest of the whole key is a salt
+        assert (alone.salt, key_codecs(alone)) == (f"hb.salts.DigestSalt({length})", ["hb.Text"])
+    else:
+        assert key_codecs(alone) == [codec.replace('hb.codecs.Delimited("|")', "hb.Text")]
 
 
 @pytest.mark.lengthy

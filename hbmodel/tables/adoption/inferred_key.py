@@ -28,6 +28,7 @@ from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.encoding.salts import DigestSalt, HashSalt, JavaHashSalt, Salt
 from hbmodel.errors import DecodingError, EncodingError
 from hbmodel.tables.adoption.codec_guess import DECIMAL, ENOUGH, HEX, TIMES, CodecGuess, in_bytes, is_text, literal
+from hbmodel.tables.adoption.inferred_digest import find_digest
 
 DELIMITERS: Final = (b"|", b":", b"#", b"_", b"-", b"/", b",", b"\x00")
 """The possible delimiters between the parts of a key, the first choice first."""
@@ -99,7 +100,7 @@ def infer_key(keys: Sequence[bytes]) -> InferredKey:
         fields = infer_fields(rests[salt.width])
         if not salt.by_first or fields[0][0] == FIRST_PART:
             return InferredKey(fields, salt.text, "this salt computes the bucket of every sampled row")
-    return InferredKey(infer_fields(keys), note=_salt_of_text(keys, firsts) or _perhaps_salted(keys))
+    return _digest_prefixed(keys) or InferredKey(infer_fields(keys), note=_perhaps_salted(keys))
 
 
 # --- salts ------------------------------------------------------------------------------------------------------------
@@ -140,15 +141,18 @@ def _salt(keys: Sequence[bytes], salted: Mapping[int, Sequence[bytes]]) -> _Foun
     return None
 
 
-def _salt_of_text(keys: Sequence[bytes], firsts: Mapping[int, _Firsts]) -> str | None:
-    """Returns a remark if the keys begin with a digest of the first field without its delimiter."""
-    for digits, (plain, _) in firsts.items():
-        if _computes(DigestSalt(digits), keys, plain):
-            return (
-                f"the first {in_bytes([digits])} of the keys are hex digits of the MD5 of the text after them, "
-                "without its delimiter: declare hb.salts.TextSalt with a function as choose="
-            )
-    return None
+def _digest_prefixed(keys: Sequence[bytes]) -> InferredKey | None:
+    """Returns the fields of keys that begin with a digest of their first field, or None if there is no digest."""
+    digest = find_digest(keys, DELIMITERS, lambda rests: (_first_fields(rests) or (rests, ()))[0], PROOF)
+    if digest is None:
+        return None
+    (name, guess, example), *others = infer_fields(digest.rests)
+    guess = digest.before(guess)
+    layout = KeyLayout((KeyField(name, guess.codec), *(KeyField(name, other.codec) for name, other, _ in others)))
+    if not all(_is_exact(layout, key) for key in keys):
+        return None
+    example = keys[0][: len(keys[0]) - len(digest.rests[0]) + len(example)]
+    return InferredKey([(name, guess, example), *others])
 
 
 def _first_fields(keys: Sequence[bytes]) -> _Firsts | None:

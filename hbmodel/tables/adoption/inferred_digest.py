@@ -1,0 +1,87 @@
+"""Finds out whether row keys begin with a digest of the field after it, as programs write them that spread keys by
+hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from attrs import evolve, frozen
+
+from hbmodel.encoding.codecs import DigestPrefixed
+from hbmodel.tables.adoption.codec_guess import CodecGuess, literal
+
+ALGORITHMS: Final = ("md5", "sha1", "sha256")
+"""The digests that are tried, the first choice first."""
+
+
+@frozen
+class FoundDigest:
+    """A digest at the beginning of keys.
+
+    Attributes:
+        length: how many bytes, or hex digits, of the digest the keys have.
+        hex: whether the digest is written as hex digits.
+        separator: the bytes between the digest and the field, or nothing.
+        rests: the keys without the digest and the separator.
+    """
+
+    algorithm: str
+    length: int
+    hex: bool
+    separator: bytes
+    rests: Sequence[bytes]
+
+    def before(self, guess: CodecGuess) -> CodecGuess:
+        """Returns the codec of the field together with its digest."""
+        arguments = [guess.text, str(self.length)]
+        arguments += [f'algorithm="{self.algorithm}"'] if self.algorithm != "md5" else []
+        arguments += ["hex=True"] if self.hex else []
+        arguments += [f"separator={literal(self.separator.decode())}"] if self.separator else []
+        unit = "hex digits" if self.hex else "bytes"
+        return evolve(
+            guess,
+            text=f"hb.codecs.DigestPrefixed({', '.join(arguments)})",
+            codec=DigestPrefixed(guess.codec, self.length, self.algorithm, self.hex, self.separator),
+            likely=True,
+            reason=f"{guess.reason}, after the first {self.length} {unit} of its {self.algorithm.upper()}",
+        )
+
+
+def find_digest(
+    keys: Sequence[bytes],
+    separators: Sequence[bytes],
+    first_fields: Callable[[Sequence[bytes]], Sequence[bytes]],
+    proof: float,
+) -> FoundDigest | None:
+    """Returns the digest with which all keys begin, or None.
+
+    Args:
+        separators: the bytes that may follow the digest.
+        first_fields: returns the first field of each key without a digest.
+        proof: how many bits of the digests of different fields must agree, so that the agreement is not taken for
+            chance.
+    """
+    shortest = min(map(len, keys))
+    for algorithm in ALGORITHMS:
+        for hex in (True, False):
+            size = hashlib.new(algorithm).digest_size * (2 if hex else 1)
+            for length in range(1, min(size, shortest - 1) + 1):
+                for separator in (b"", *separators):
+                    found = FoundDigest(
+                        algorithm, length, hex, separator, [key[length + len(separator) :] for key in keys]
+                    )
+                    if not all(found.rests) or not all(key.startswith(separator, length) for key in keys):
+                        continue
+                    fields = first_fields(found.rests)
+                    agree = all(key.startswith(_digest(found, each)) for key, each in zip(keys, fields, strict=True))
+                    if agree and len(set(fields)) * length * (4 if hex else 8) >= proof:
+                        return found
+    return None
+
+
+def _digest(found: FoundDigest, data: bytes) -> bytes:
+    digest = hashlib.new(found.algorithm, data, usedforsecurity=False)
+    return (digest.hexdigest().encode() if found.hex else digest.digest())[: found.length]
