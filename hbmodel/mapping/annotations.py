@@ -55,6 +55,11 @@ def allows_none(hint: Any) -> bool:
     return NoneType in members_of(hint)
 
 
+def allows_all(hint: Any) -> bool:
+    """Whether an annotated type is `Any` or `object`, so that it does not say whether None is stored."""
+    return not {Any, object}.isdisjoint(members_of(hint))
+
+
 def fits(codec: Codec[Any], hint: Any) -> bool:
     """Whether the values of a codec have the annotated type. True if this cannot be decided by comparing classes."""
     wanted = [member for member in members_of(hint) if member is not NoneType]

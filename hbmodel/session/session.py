@@ -519,7 +519,7 @@ class Session:
         changed atomically, even if other programs create, update or delete it at the same time.
 
         In an external table without `exists=`, any cell makes a row an object. In such a table, the cells are put
-        without a read, as by happybase's `table.put`.
+        without a read, as by happybase's `table.put`. This does not apply to objects that share rows.
 
         Args:
             model: the model class.
@@ -544,8 +544,8 @@ class Session:
         """Calls `put` for each of many rows; runs immediately.
 
         In an external table without `exists=`, the rows are put in batches, as happybase does. If several rows have the
-        same key, each field gets the last value that is given for it. In other tables, each row is read and written
-        separately.
+        same key, each field gets the last value that is given for it. In other tables, and if objects share rows, each
+        object is read and written separately.
 
         Args:
             model: the model class.

@@ -238,6 +238,20 @@ def test_structured_bytes() -> None:
     assert c.Json(Point).decode(b' {"x": 1}') == Point(1)
 
 
+@pytest.mark.parametrize(("form", "null"), [(c.Json, b"null"), (c.Json, b" null\n"), (c.MsgPack, b"\xc0")])
+def test_null_names_the_type_that_allows_it(form: Any, null: bytes) -> None:
+    with pytest.raises(DecodingError, match=r"The cell holds null, .* hb\.Json\(dict \| None\)"):
+        form(dict).decode(null)
+    assert form(dict | None).decode(null) is None
+    assert form(Any).decode(null) is None
+
+
+@pytest.mark.parametrize("data", [b'{"a": NaN}', b'{"a": Infinity}', b'{"a": "\\ud800"}'])
+def test_what_json_of_other_programs_is_not_read(data: bytes) -> None:
+    with pytest.raises(DecodingError, match="not a structured value of the declared type"):
+        c.Json(dict).decode(data)
+
+
 @pytest.mark.parametrize("form", [c.Json, c.MsgPack])
 @pytest.mark.parametrize(
     ("declared", "value"),

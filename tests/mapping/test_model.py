@@ -450,6 +450,31 @@ def test_a_named_codec_stands(hint: Any, codec: hb.Codec[Any], nullable: bool) -
     assert (field.codec, field.nullable) == (codec, nullable)
 
 
+@pytest.mark.parametrize("hint", [Any, object, Annotated[Any, "a note"]], ids=str)
+@pytest.mark.parametrize("external", [True, False])
+def test_under_any_the_default_says_whether_none_is_stored(hint: Any, external: bool) -> None:
+    """With the default None, the field is that of an annotation that names None."""
+
+    @hb.model(table="t", family="d", external=external)
+    class Made:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[hint] = hb.column("a", hb.Json(Any), default=None)
+        b: hb.Column[dict[str, int] | None] = hb.column("b", hb.Json(Any), default=None)
+        c: hb.Column[hint] = hb.column("c", hb.Json(Any), default=7)
+        d: hb.Column[int] = hb.column("d", default=0)
+
+    fields = hb.schema.schema_of(Made).by_name
+    assert fields["a"] == attrs.evolve(fields["b"], name="a", qualifier=b"a")
+    assert not fields["c"].nullable
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Made, create_external=True)
+        with hb.Session(store) as session:
+            session.add_all([Made(k=1, a=None, c=[1]), Made(k=2, a={"x": [1]}, c=[2])])
+        session = hb.Session(store)
+        assert [made.a for made in session.query(Made).allow_full_scan()] == [None, {"x": [1]}]
+        assert session.query(Made).where(Made.a.is_(None)).allow_full_scan().count() == 1
+
+
 def test_annotations_know_local_names() -> None:
     class Colour(enum.Enum):
         RED = "red"

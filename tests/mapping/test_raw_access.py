@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import KeyMapper
-from hbmodel.store import Put, Scan
+from hbmodel.store import Family, Put, Scan
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from hbmodel.store.ranges import KeyRange
 from tests.support.examples import examples
@@ -98,6 +98,45 @@ def test_a_column_that_looks_like_the_liveness_cell_is_none() -> None:
     assert hb.decode(Plain, StoredRow(b"a", {b"d:e": StoredCell(b"\x01", 1), b"d:x:_l": StoredCell(b"n", 1)})) == Plain(
         k="a", note="n"
     )
+
+
+@hb.model(table="parcels", family="i", external=True)
+class Parcel:
+    k: hb.Key[str] = hb.key()
+    ref: hb.Column[str | None] = hb.column("ref", default=None)
+
+
+@hb.model(table="parcels", family="c", external=True)
+class Weight:
+    k: hb.Key[str] = hb.key()
+    grams: hb.Column[int] = hb.column("g", hb.codecs.java.Long)
+
+
+@hb.model(table="boxes", family="i", families=(hb.family("l"),))
+class Box:
+    k: hb.Key[str] = hb.key()
+    ref: hb.Column[str | None] = hb.column("ref", default=None)
+    label: hb.Column[str | None] = hb.column("ref", family="l", default=None)
+
+
+@pytest.mark.parametrize("columns", [[b"i:ref", b"c:g"], [b"i:ref"], [b"c:g"], [b"e:x"], [b"i:x", b"e:x"], [b"ic:x"]])
+def test_one_read_gives_the_objects_of_all_models_that_share_the_row(columns: list[bytes]) -> None:
+    """The cells of other families neither change an object nor make a row an object, as in `Session.get`."""
+    cells = {b"i:ref": b"r", b"c:g": (7).to_bytes(8, "big"), b"e:x": b"x", b"i:x": b"x", b"ic:x": b"x"}
+    with hb.connect("memory:") as store:
+        store.create_table("parcels", [Family(name) for name in (b"i", b"c", b"e", b"ic")])
+        store.put("parcels", [Put(b"a", {column: cells[column] for column in columns})])
+        hb.create_tables(store, Parcel, Weight)
+        session = hb.Session(store)
+        (row,) = store.get("parcels", [b"a"])
+        for model in (Parcel, Weight):
+            assert hb.decode(model, row) == session.get(model, k="a")
+
+
+def test_all_families_of_a_model_are_its_own() -> None:
+    cells = {b"i:ref": StoredCell(b"r", 1), b"l:ref": StoredCell(b"l", 1), b"x:ref": StoredCell(b"x", 1)}
+    assert hb.decode(Box, StoredRow(b"a", cells)) == Box(k="a", ref="r", label="l")
+    assert hb.decode(Box, StoredRow(b"a", {b"x:ref": StoredCell(b"x", 1)})) is None
 
 
 def test_rows_that_the_model_did_not_write() -> None:

@@ -19,6 +19,7 @@ import click
 import pytest
 
 import hbmodel as hb
+from hbmodel.store import VersionsStore
 from hbmodel.tools.cli import main
 from tests.project.test_public_names import PUBLIC
 
@@ -27,11 +28,16 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FOR_USERS = [page for page in PAGES if page.parent.name != "internals"]
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md", *sorted((ROOT / "hbmodel").rglob("*.py"))]
 
+
+class EveryStore(hb.Store, VersionsStore):
+    """What each store of `hb.connect` can do."""
+
+
 OWNERS = {
     "hb": hb,
     "session": hb.Session,
     "query": hb.Query,
-    "store": hb.Store,
+    "store": EveryStore,
     "page": hb.Page,
     "group": hb.types.RowGroup,
 }

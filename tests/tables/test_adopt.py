@@ -436,6 +436,42 @@ def test_wide_rows() -> None:
         assert raised.value.table == "adoptee"
 
 
+@hb.model(table="adoptee", family="d", external=True)
+class Attribute:
+    k: hb.Key[str] = hb.key()
+    name: hb.Key[str] = hb.key(in_qualifier=True)
+    value: hb.Column[str] = hb.column("")
+
+
+def test_a_cell_with_an_empty_qualifier_is_left_out(bed: Bed) -> None:
+    """It is a finding that must be accepted, because neither reads nor deletes meet the cell."""
+    store = bed.store
+    if bed.real:
+        forget_adoptee(store)
+        store.create_table("adoptee", [Family(b"d")])
+    else:
+        fresh_table(store)
+    store.put("adoptee", [Put(b"1", {b"d:": b"none", b"d:a": b"x"}), Put(b"2", {b"d:": b"only"})])
+    adoption = hb.tables.adopt(store, Attribute)
+    assert [(f.name, f.count, f.key, f.found) for f in adoption.open] == [("empty-qualifier", 2, b"1", b"none")]
+    assert "reads and deletes of objects leave the cell out" in adoption.open[0].what
+    assert (adoption.objects, adoption.unreadable, adoption.adopted) == (1, 0, False)
+    with pytest.raises(hb.SchemaMismatch, match="Rows of the external table contradict the model"):
+        hb.create_tables(store, Attribute)
+    assert hb.tables.adopt(store, Attribute, accept=["empty-qualifier"]).adopted
+    session = hb.Session(store)
+    assert session.query(Attribute).allow_full_scan().all() == [Attribute(k="1", name="a", value="x")]
+    assert session.query(Attribute).allow_full_scan().count() == 1
+    assert session.query(Attribute).where(Attribute.k == "2").all() == []
+    for key in "12":
+        session.query(Attribute).where(Attribute.k == key).delete()
+    found = store.get("adoptee", [b"1", b"2"])
+    assert [None if row is None else {name: cell.value for name, cell in row.columns.items()} for row in found] == [
+        {b"d:": b"none"},
+        {b"d:": b"only"},
+    ]
+
+
 def test_one_row_for_all_objects() -> None:
     with hb.connect("memory:") as store:
         fresh_table(store)

@@ -66,6 +66,9 @@ class _Structured(Codec[V]):
     _form: ClassVar[Any]
     """`msgspec.json` or `msgspec.msgpack`."""
 
+    _none: ClassVar[bytes]
+    """The bytes of None."""
+
     def _written(self, value: V) -> bytes:
         try:
             data: bytes = self._encoder.encode(value)
@@ -104,6 +107,11 @@ class _Structured(Codec[V]):
         try:
             value: V = self._decoder.decode(data)
         except UNREADABLE:
+            if data.strip() == self._none:
+                raise DecodingError(
+                    "The cell holds null, which the declared type does not allow: let the codec and the annotation "
+                    "allow None, such as hb.Json(dict | None)."
+                ) from None
             raise DecodingError("Stored bytes are not a structured value of the declared type.") from None
         return value
 
@@ -113,6 +121,7 @@ class JsonCodec(_Structured[V]):
     """Values as JSON; object members that have no defined order are sorted by name."""
 
     _form: ClassVar[Any] = msgspec.json
+    _none: ClassVar[bytes] = b"null"
 
     declared: Any
     python_type: Any = field(init=False, eq=False, repr=False, default=object)
@@ -134,6 +143,7 @@ class MsgPackCodec(_Structured[V]):
     """Values as MessagePack; map members that have no defined order are sorted by their keys."""
 
     _form: ClassVar[Any] = msgspec.msgpack
+    _none: ClassVar[bytes] = b"\xc0"
 
     declared: Any
     python_type: Any = field(init=False, eq=False, repr=False, default=object)

@@ -15,7 +15,7 @@ from typing_extensions import dataclass_transform
 from hbmodel.encoding.codecs import Codec, codec_for
 from hbmodel.encoding.salts import Salt
 from hbmodel.errors import DeclarationError, FrozenObject
-from hbmodel.mapping.annotations import allows_none, annotations_of, fits, is_class_var
+from hbmodel.mapping.annotations import allows_all, allows_none, annotations_of, fits, is_class_var
 from hbmodel.mapping.declare.computed import Computed, ComputedSpec
 from hbmodel.mapping.declare.declaration import IndexSpec, build_schema
 from hbmodel.mapping.declare.earlier_layout import earlier_layout
@@ -312,7 +312,7 @@ def _resolve(cls: type[Any], name: str, spec: FieldSpec, hint: Any, options: Mod
             expected=f"{name}: hb.{expected.__name__}[{'...' if hint is None else _shown(value)}]",
         )
     (inner,) = typing.get_args(hint)
-    nullable = allows_none(inner)
+    nullable = allows_none(inner) or (spec.default is None and allows_all(inner))
     codec = spec.codec
     if codec is None:
         try:

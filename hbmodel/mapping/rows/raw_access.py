@@ -15,6 +15,7 @@ from hbmodel.errors import CapabilityError, DecodingError, EncodingError, RowKey
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.store.values import Row
+from hbmodel.store.wide.wide_rows import ObjectRow
 
 T = TypeVar("T")
 
@@ -148,8 +149,11 @@ def _at(error: DecodingError, **place: Any) -> DecodingError:
 
 
 def decode(model: type[T], row: Row | None) -> T | None:
-    """Returns the object in a row that was read with the model's families, or None if the row is None (absent) or is
+    """Returns the object in a row, or None if the row is None (absent), has no cell in the model's families, or is
     marked as deleted.
+
+    The row must have been read with all of the model's families. It may also contain cells of other families, which are
+    ignored. So several models that share rows can be decoded from the same row, after a single read.
 
     Raises:
         IncompleteRow: the row lacks a required column.
@@ -163,6 +167,11 @@ def decode(model: type[T], row: Row | None) -> T | None:
         )
     if row is None:
         return None
+    leads = tuple(family + b":" for family in schema.family_names)
+    own = {column: cell for column, cell in row.columns.items() if column.startswith(leads)}
+    if not own:
+        return None
+    row = ObjectRow(row.row, own)
     reader = RowDecoder(schema, indexed=schema.liveness_column in row.columns)
     if not reader.exists(row):
         return None

@@ -48,6 +48,17 @@ def before(time: datetime) -> int:
     return (time - _EPOCH) // _TICK + 1
 
 
+_ONE_VERSION = (
+    "The column family keeps only the newest version of its cells: declare hb.column(versions=n), and call hb.alter()."
+)
+
+_WHOLE_FAMILIES = (
+    "The column family keeps only the newest version of its cells. Every query of this external table reads all "
+    "families of the model: declare hb.column(versions=n), and call hb.alter(), or declare exists=, or another model "
+    "for this family. store.get_each() with Get(before=) reads cells as of a time."
+)
+
+
 def check_kept(reader: RowDecoder) -> None:
     """Raises `QueryError` if a column that the reader reads keeps only one version."""
     schema = reader.schema
@@ -65,8 +76,7 @@ def check_kept(reader: RowDecoder) -> None:
     if lacking:
         names = [field.name for field in schema.columns if field.family == lacking[0]]
         raise QueryError(
-            "The column family keeps only the newest version of its cells: declare hb.column(versions=n), and call "
-            "hb.alter().",
+            _WHOLE_FAMILIES if schema.any_cell_shows else _ONE_VERSION,
             table=schema.table,
             family=lacking[0].decode(),
             fields=names,

@@ -310,7 +310,8 @@ def never_empty_column(schema: TableSchema, call: str) -> bytes:
     if column is None and schema.wide_rows is not None and schema.wide_rows.bare:
         raise CapabilityError(
             f"{call}() needs a column that is never empty, and an object that is one cell has no room for a flag: "
-            "put it with add(), or declare its column without a default and without None.",
+            "put it with add(), or declare its column without a default and without None (in a table of other "
+            "programs, text and bytes also with hb.codecs.NonEmpty).",
             table=schema.table,
         )
     if column is None and schema.external:

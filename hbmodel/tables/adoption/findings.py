@@ -21,6 +21,7 @@ Kind = Literal[
     "no-object",
     "no-column",
     "qualifier",
+    "empty-qualifier",
     "undeclared",
     "future",
     "no-milliseconds",
@@ -94,6 +95,10 @@ ABOUT: Final[Mapping[Kind, _About]] = {
         "declare the key fields in the qualifier with the codecs and widths of the program that writes the table, or "
         "name a column with exists= whose cells alone are objects",
     ),
+    "empty-qualifier": _About(
+        "the qualifier is empty, which is not the key of an object: reads and deletes of objects leave the cell out",
+        "accept the finding, and read such a cell with store.get()",
+    ),
     "undeclared": _About(
         "no field explains the column: reads ignore it, and deletes of an object leave it",
         "declare a column, or accept the finding",
@@ -124,7 +129,8 @@ ABOUT: Final[Mapping[Kind, _About]] = {
     ),
     "family-versions": _About(
         "the family keeps several versions of a cell",
-        "nothing: reads return the newest one; hb.column(versions=) reads the older ones",
+        "nothing: reads return the newest one; store.versions() returns older ones too, and so does session.versions() "
+        "for a column that is declared with versions=",
         note=True,
     ),
 }
@@ -140,8 +146,8 @@ class Finding:
         kind: what was found, such as `value`; the page on external tables lists all kinds.
         subject: the name of the field, or of the column or family if the field is not known; None if the finding is
             about whole rows.
-        count: the number of sampled objects with this finding; for `qualifier`, `undeclared`, `future`,
-            `no-milliseconds` and `system-cell`, the number of cells.
+        count: the number of sampled objects with this finding; for `qualifier`, `empty-qualifier`,
+            `undeclared`, `future`, `no-milliseconds` and `system-cell`, the number of cells.
         key: the row key of the first example; None for a finding about a family.
         found: the bytes that do not fit, from the first example, at most 64 of them, or None.
         detail: more about the first example, such as the message of the codec.

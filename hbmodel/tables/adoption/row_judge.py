@@ -138,7 +138,8 @@ class RowJudge:
             elif not column.startswith(self.schema.kind, start):
                 continue  # a qualifier of another kind does not belong to the model
             elif wide.strict:
-                self.collected.add("qualifier", key=key, found=column[start:])
+                kind: Kind = "qualifier" if len(column) > start else "empty-qualifier"
+                self.collected.add(kind, key=key, found=column[start:] or cell.value)
             else:
                 lead = text_of(wide.lead + self.schema.kind)
                 self.collected.add("undeclared", f"{lead}*", key=key, found=column[start:])

@@ -58,7 +58,9 @@ TABLES_SHOWN = 10
 ROWS_JUDGED = 100
 """About how many rows are judged before an external model is registered."""
 
-SILENT = frozenset({"key", "key-bytes", "bucket", "value", "value-bytes", "qualifier", "system-cell"})
+SILENT = frozenset(
+    {"key", "key-bytes", "bucket", "value", "value-bytes", "qualifier", "empty-qualifier", "system-cell"}
+)
 """Findings that prevent the registration of an external model. With any of them, reads could fail or, worse, silently
 miss rows or return wrong values.
 """
