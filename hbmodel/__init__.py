@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from hbmodel.session.factory import SessionFactory
     from hbmodel.session.session import Session
     from hbmodel.store.port import Store
-    from hbmodel.tables.advice.key_cost import describe
+    from hbmodel.tables.advice.key_description import describe
     from hbmodel.tables.alter import alter
     from hbmodel.tables.creation.comparison.diff import diff
     from hbmodel.tables.creation.create import create_tables
@@ -114,7 +114,7 @@ else:
             "mapping.rows.object_copies": "asdict evolve",
             "mapping.declare.families": "family",
             "mapping.declare.fields": "Column Key asc column counter desc each flag index key version",
-            "tables.advice.key_cost": "describe",
+            "tables.advice.key_description": "describe",
             "mapping.declare.map_declaration": "Map map_column",
             "mapping.declare.model": "mixin model",
             "mapping.rows.raw_access": "decode row_key",

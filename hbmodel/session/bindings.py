@@ -19,7 +19,7 @@ from hbmodel.tables.registry.registration import AT_SERVER_TIME, Binding
 from hbmodel.tables.registry.registry_rows import registry_row
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.binding_cache import BindingCache
-from hbmodel.tables.roll.writers_roll import Calls, WritersRoll
+from hbmodel.tables.roll.own_lines import Calls, OwnLines
 
 NOTHING_COUNTED = nullcontext()
 """The context for writes whose calls need not be counted, because the store checks the registry inside each write."""
@@ -128,7 +128,7 @@ class Bindings:
             keeping = self._kept[schemas] = [schema for schema in schemas if _keeps_versions(schema)]
         return self._then_tick(keeping, calls) if keeping else calls
 
-    def _counted(self, roll: WritersRoll, schemas: tuple[TableSchema, ...]) -> AbstractContextManager[object]:
+    def _counted(self, roll: OwnLines, schemas: tuple[TableSchema, ...]) -> AbstractContextManager[object]:
         rows = self._rows.get(schemas)
         if rows is None:
             named = [registry_row(schema) for schema in (*schemas, *map(_replaced, schemas)) if schema is not None]

@@ -41,7 +41,7 @@ from hbmodel.session.commit.batches import Pending
 from hbmodel.session.commit.bulk_add import DEFAULT_BATCH, BulkAdd, OnRefused, Progress
 from hbmodel.session.commit.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
 from hbmodel.session.commit.migration_routing import MigrationRouting
-from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
+from hbmodel.session.commit.session_sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.names_of_rows import SessionNames

@@ -20,7 +20,7 @@ from hbmodel.mapping.rows.cells_of_update import cells_of_changes
 from hbmodel.mapping.rows.mapper import changed_copy, take
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
-from hbmodel.tables.registry.layout_text import canonical_json, compare_layouts
+from hbmodel.tables.registry.layout_differences import canonical_json, compare_layouts
 
 
 @hb.model(table="pets")

@@ -15,7 +15,7 @@ from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder, entries_of, take,
 from hbmodel.store import Row
 from hbmodel.store.embedded.cells import StoredCell, StoredRow
 from hbmodel.store.ranges import KeyRange
-from hbmodel.tables.registry.layout_text import canonical_json, compare_layouts, difference_line
+from hbmodel.tables.registry.layout_differences import canonical_json, compare_layouts, difference_line
 
 NOON = datetime(2026, 11, 22, 12, 0, 5, tzinfo=UTC)
 HOUR = timedelta(hours=1)

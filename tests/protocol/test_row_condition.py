@@ -14,7 +14,7 @@ import pytest
 import hbmodel as hb
 from hbmodel.store import Put
 from hbmodel.store.clock_tick import let_tick_pass
-from hbmodel.tables.registry.layout_text import canonical_json
+from hbmodel.tables.registry.layout_differences import canonical_json
 from hbmodel.tables.registry.registry_rows import ROWS, registry_row
 from tests.support.faulty import Call, RecordingStore
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.query.match.column_ranges import MAX_COLUMN_RANGES
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.session_sizes import SessionSizes
 from hbmodel.store import Family, Put, Scan
 from hbmodel.store.wide.column_scans import scan_columns
 from hbmodel.store.wide.page_sizes import PageSizes

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.errors import EncodingError, QueryError
 from hbmodel.query.run.first_of_each import in_plans
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.session_sizes import SessionSizes
 from hbmodel.store import Put
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.session_sizes import SessionSizes
 from hbmodel.store import Row
 from hbmodel.tables.roll.binding_cache import BindingCache
 from tests.support.beds import Bed, fresh

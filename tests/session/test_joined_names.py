@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
+from hbmodel.session.commit.session_sizes import SESSION_SIZES, SessionSizes
 from hbmodel.store import Put
 from tests.support.beds import Bed, fresh
 from tests.support.examples import examples

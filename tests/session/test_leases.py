@@ -17,7 +17,7 @@ from hbmodel.protocol.clock import GRACE, SharedOffset, wall_time
 from hbmodel.store import Put, Row
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.tables.registry.layout_text import canonical_json
+from hbmodel.tables.registry.layout_differences import canonical_json
 from hbmodel.tables.registry.registration import ABSENT, LEASE, READABLE
 from hbmodel.tables.registry.registry_rows import LAYOUT, ROWS, registry_row
 from hbmodel.tables.roll.binding_cache import BindingCache

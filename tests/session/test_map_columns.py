@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.session_sizes import SessionSizes
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.wide.page_sizes import PageSizes
 from tests.support.beds import HBASE, Bed, cells_of, fresh, paired

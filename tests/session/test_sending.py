@@ -14,7 +14,7 @@ from hbmodel.protocol.operations import Increment, Protocol
 from hbmodel.session.calls import sending
 from hbmodel.session.calls.sending import Sending
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.tables.roll.writers_roll import Calls, WritersRoll
+from hbmodel.tables.roll.own_lines import Calls, OwnLines
 from tests.support.faulty import RecordingStore
 
 SENT = Increment("counted", b"row", b"d:n", 1)
@@ -75,7 +75,7 @@ def test_an_interrupt_while_an_error_is_handled_hides_no_change(run: Callable[[S
     interrupted, goes_on = 0, True
     while goes_on:
         with EmbeddedStore(None) as inner, Lost(inner) as store:
-            calls = Calls(WritersRoll(1, 1, SharedOffset()), store, "hbmodel", [])
+            calls = Calls(OwnLines(1, 1, SharedOffset()), store, "hbmodel", [])
             by = Sending(calls)
             assert calls.nothing_sent
             goes_on = interrupt(lambda: run(by, store), lambda: store.lost, interrupted)  # noqa: B023

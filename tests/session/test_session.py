@@ -9,7 +9,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.mapping.schema import LIVE
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.session_sizes import SessionSizes
 from tests.support.beds import Bed, cells_of, rows_of
 from tests.support.models import DAY, Flagged, Hit, Legacy, Logged, Order, Person, Sample, day, order
 from tests.support.orders import of_state, states

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.session_sizes import SessionSizes
 from tests.support.beds import Bed
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore

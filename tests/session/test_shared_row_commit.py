@@ -12,7 +12,7 @@ import pytest
 import hbmodel as hb
 from hbmodel.errors import CapabilityError, HbmodelError, InvalidRequest, SessionError
 from hbmodel.protocol.versioned.unique_values import CLAIMED
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.session_sizes import SessionSizes
 from hbmodel.store import ConditionalChange, Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
 from tests.support.beds import HBASE, Bed, cells_of, fresh, rows_of

@@ -17,8 +17,8 @@ from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.shared_caches import SharedCaches
 from hbmodel.tables.ids.name_cache import NameCache
 from hbmodel.tables.roll.binding_cache import BindingCache
-from hbmodel.tables.roll.kept_line import KeptLine
-from hbmodel.tables.roll.writers_roll import WritersRoll
+from hbmodel.tables.roll.own_line import OwnLine
+from hbmodel.tables.roll.own_lines import OwnLines
 from tests.session.test_sessions_of_one_store import Plain, Ranked, SharingStore, add, kinds
 
 SECONDS = 15
@@ -93,10 +93,10 @@ def test_a_call_that_finds_its_table_late_is_waited_for_by_a_build(monkeypatch: 
     put of that call.
     """
     inner = EmbeddedStore(None)
-    look = KeptLine.look
+    look = OwnLine.look
 
-    def late_look(line: KeptLine, store: hb.Store) -> None:
-        monkeypatch.setattr(KeptLine, "look", look)
+    def late_look(line: OwnLine, store: hb.Store) -> None:
+        monkeypatch.setattr(OwnLine, "look", look)
         hb.create_tables(other, Ranked)
         look(line, store)
 
@@ -110,7 +110,7 @@ def test_a_call_that_finds_its_table_late_is_waited_for_by_a_build(monkeypatch: 
     in_time: list[bool] = []
     with CallingStore(inner, gated=False) as store, SharingStore(inner, gated=False) as other:
         build = threading.Thread(target=lambda: hb.indexes.build_index(other, TwiceRanked, "by_both"), daemon=True)
-        monkeypatch.setattr(KeptLine, "look", late_look)
+        monkeypatch.setattr(OwnLine, "look", late_look)
         store.before = change
         refused: BaseException | None = None
         try:
@@ -131,18 +131,18 @@ def test_a_session_that_is_opened_while_its_cache_is_superseded_leaves_the_roll(
 
     def late(cache: BindingCache, session: object) -> None:
         monkeypatch.setattr(BindingCache, "opened", opened)
-        end = WritersRoll._end_with_the_program
+        end = OwnLines._end_with_the_program
 
         def write_meanwhile(roll: Any, last: bool) -> None:
             """Another thread writes through the session while the lines of the roll are being deleted."""
-            monkeypatch.setattr(WritersRoll, "_end_with_the_program", end)
+            monkeypatch.setattr(OwnLines, "_end_with_the_program", end)
             end(roll, last)
             if not last:
                 opened(cache, session)
                 ready.set()
                 assert written.wait(SECONDS)
 
-        monkeypatch.setattr(WritersRoll, "_end_with_the_program", write_meanwhile)
+        monkeypatch.setattr(OwnLines, "_end_with_the_program", write_meanwhile)
         changing.start()
         assert ready.wait(SECONDS)
 

@@ -17,7 +17,7 @@ from hbmodel.protocol.driver import drive
 from hbmodel.protocol.versioned.check_unique_values import claim_existing
 from hbmodel.protocol.versioned.unique_values import CLAIMED
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.session_sizes import SessionSizes
 from hbmodel.store import ConditionalChange, Put
 from hbmodel.tables.registry.registration import ABSENT
 from tests.support.beds import HBASE, Bed, cells_of, fresh, set_state

@@ -16,7 +16,7 @@ from hbmodel.errors import StoreUnavailable
 from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
 from hbmodel.session.commit.batches import Batch, Pending, split_batches
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.session_sizes import SessionSizes
 from hbmodel.store import Family
 from hbmodel.store.clock_tick import let_tick_pass
 from tests.support.beds import cells_of, fresh, rows_of

@@ -17,7 +17,7 @@ import pytest
 import hbmodel as hb
 from hbmodel.errors import StoreError, StoreUnavailable, UnknownOutcome
 from hbmodel.protocol.versioned.versioned_plan import KEPT, KEPT_WHEN_BUSY
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.session_sizes import SessionSizes
 from hbmodel.store import ConditionalChange, Put
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.tables.registry.registration import ABSENT, READABLE

@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 import hbmodel as hb
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.session_sizes import SessionSizes
 from hbmodel.store import Delete, Scan
 from hbmodel.store.wide.page_sizes import PageSizes
 from tests.support.beds import HBASE, Bed, paired

@@ -13,9 +13,9 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.mapping.schema import STAMP_QUALIFIER
-from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
+from hbmodel.session.commit.session_sizes import SESSION_SIZES, SessionSizes
 from hbmodel.store import Delete, Put, Scan
-from hbmodel.tables.registry.layout_text import canonical_json
+from hbmodel.tables.registry.layout_differences import canonical_json
 from hbmodel.tables.registry.registry_rows import INDEX_PREFIX, registry_row
 from tests.support.cut_rows import CutStore
 from tests.support.faulty import RecordingStore

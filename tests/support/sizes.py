@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.session_sizes import SessionSizes
 from hbmodel.store.wide.page_sizes import PageSizes
 
 

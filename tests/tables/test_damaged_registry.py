@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.store import Delete, Put, Scan
-from hbmodel.tables.registry.layout_text import canonical_json
+from hbmodel.tables.registry.layout_differences import canonical_json
 from tests.support.everything import CALLS, TIMES, Item, fill, unexpected, unexpected_commands
 from tests.support.examples import examples
 

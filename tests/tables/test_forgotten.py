@@ -11,14 +11,14 @@ from hbmodel.errors import MigrationError, StoreError, TableExists, TableNotFoun
 from hbmodel.protocol.relocation.migration import BEFORE, CUT, DONE, MOVING, RETURNING
 from hbmodel.store import Family, Put, Row, Scan
 from hbmodel.store.ranges import KeyRange
-from hbmodel.tables.registry.layout_text import canonical_json
+from hbmodel.tables.registry.layout_differences import canonical_json
 from hbmodel.tables.registry.registry_rows import INDEX_PREFIX, LAYOUT, registry_row
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.registry.roll_lines import RollLines
 from tests.support.beds import Bed, fresh
 from tests.support.faulty import Crash, FaultyStore
 from tests.tables.migration_models import TIMES, Moved, Visit, visit
-from tests.tables.test_writers_roll import ONE, QUIET, add, session_of
+from tests.tables.test_own_lines import ONE, QUIET, add, session_of
 
 
 @hb.model(table="gone", family="c")

@@ -25,7 +25,7 @@ from hbmodel.store import Delete, Put, Row, Scan
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.binding_cache import BindingCache
-from hbmodel.tables.roll.kept_line import RollTimes
+from hbmodel.tables.roll.own_line import RollTimes
 from tests.support.beds import HBASE, Bed, cells_of, fresh
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore

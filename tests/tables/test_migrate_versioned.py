@@ -31,11 +31,11 @@ from hbmodel.protocol.relocation.migration import (
 )
 from hbmodel.protocol.relocation.row_seals import Way
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
-from hbmodel.session.commit.sizes import SessionSizes
+from hbmodel.session.commit.session_sizes import SessionSizes
 from hbmodel.store import Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.gate import gated
-from hbmodel.tables.registry.layout_text import canonical_json
+from hbmodel.tables.registry.layout_differences import canonical_json
 from hbmodel.tables.registry.registry_rows import ROWS, registry_row
 from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import drop_left, rows_of, set_state

@@ -11,7 +11,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.mapping.schema import schema_of
-from hbmodel.tables.registry.layout_text import canonical_json
+from hbmodel.tables.registry.layout_differences import canonical_json
 
 
 def half(number: int) -> int:

@@ -12,7 +12,7 @@ import hbmodel as hb
 from hbmodel.mapping.schema import schema_of
 from hbmodel.store import Family, Put
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.tables.registry.layout_text import canonical_json
+from hbmodel.tables.registry.layout_differences import canonical_json
 from hbmodel.tables.registry.registration import ABSENT, READABLE
 from hbmodel.tables.registry.registry_rows import CLOCK_ROW, INDEX_PREFIX, LAYOUT, ROWS, RegistryKey, registry_row
 from hbmodel.tables.registry.registry_table import Registry

@@ -23,7 +23,7 @@ from hbmodel.errors import (
 )
 from hbmodel.mapping.rows.mapper import KeyMapper, key_of
 from hbmodel.store import Scan
-from hbmodel.tables.registry.layout_text import same_spec
+from hbmodel.tables.registry.layout_differences import same_spec
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.registry.table_from_registry import TableFromRegistry
 from tests.support import models

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.tables.registry.layout_text import canonical_json
+from hbmodel.tables.registry.layout_differences import canonical_json
 from hbmodel.tools.cli import main
 from tests.support.examples import examples
 from tests.support.models import DAY

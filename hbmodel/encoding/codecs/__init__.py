@@ -5,11 +5,11 @@ from __future__ import annotations
 from hbmodel.encoding.codecs.addresses import IPAddress, IPv4, IPv6
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Order
 from hbmodel.encoding.codecs.booleans import Bool
+from hbmodel.encoding.codecs.codec_of_type import codec_for
 from hbmodel.encoding.codecs.decimals import DecimalNumber
 from hbmodel.encoding.codecs.dictionary import Dictionary
 from hbmodel.encoding.codecs.enums import EnumOf
 from hbmodel.encoding.codecs.floats import Float32, Float64
-from hbmodel.encoding.codecs.infer import codec_for
 from hbmodel.encoding.codecs.integers import (
     Int8,
     Int16,

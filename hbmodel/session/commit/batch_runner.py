@@ -32,14 +32,14 @@ from hbmodel.protocol.versioned.versioned_write import write_versioned_batch
 from hbmodel.session.commit.batches import Batch
 from hbmodel.session.commit.migration_routing import MigrationRouting
 from hbmodel.session.commit.row_planner import row_planner
+from hbmodel.session.commit.session_sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.commit.shared_row_batches import JointBatch
 from hbmodel.session.commit.shared_row_commit import JointCommit, Part
-from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
 from hbmodel.tables.registry.nullable_columns import BindingWithoutNone
 from hbmodel.tables.registry.registration import Binding
-from hbmodel.tables.roll.writers_roll import Calls
+from hbmodel.tables.roll.own_lines import Calls
 
 log = logging.getLogger("hbmodel")
 

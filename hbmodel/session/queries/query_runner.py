@@ -29,7 +29,7 @@ from hbmodel.query.run.first_of_each import Key, conditions_of, first_of_each, i
 from hbmodel.query.run.loaded_maps import load_maps, with_loaded, with_maps
 from hbmodel.query.run.page_window import Skipped, skips_by_keys
 from hbmodel.query.run.pages import read_page, read_token, shape
-from hbmodel.session.commit.sizes import SESSION_SIZES, SessionSizes
+from hbmodel.session.commit.session_sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.session.queries.bulk_delete import BulkDelete, Progress
 from hbmodel.session.thread_guard import Guard, guarded

@@ -27,7 +27,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Delete, Put
 from hbmodel.tables.registry.entry_shape import check_plan_shape, check_state_shape, work_of
-from hbmodel.tables.registry.layout_text import canonical_json
+from hbmodel.tables.registry.layout_differences import canonical_json
 
 FAMILY = b"m"
 RANGES = b"m:ranges"

@@ -22,7 +22,7 @@ from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Row, Scan
 from hbmodel.store.wide.folded import folded
 from hbmodel.tables.creation.index_tables import naming_lost_tables
-from hbmodel.tables.creation.sampling import Sample, sample_rows
+from hbmodel.tables.creation.row_samples import Sample, sample_rows
 from hbmodel.tables.indexes.claimed_ranges import CLAIM_LIFE, LOOK, SAMPLES, Counts
 from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
 from hbmodel.tables.indexes.index_states import IndexStates

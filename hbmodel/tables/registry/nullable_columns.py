@@ -19,7 +19,7 @@ from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.model_field import NO_CELL, REQUIRED
 from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.protocol.writes import PutObject, RowWrite, UpdateFields
-from hbmodel.tables.registry.layout_text import jsonable
+from hbmodel.tables.registry.layout_differences import jsonable
 from hbmodel.tables.registry.registration import Binding
 
 WAITING = "waiting"

@@ -15,7 +15,13 @@ from attrs import frozen
 
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.tables.registry.layout_text import canonical_json, compare_layouts, difference_line, jsonable, same_spec
+from hbmodel.tables.registry.layout_differences import (
+    canonical_json,
+    compare_layouts,
+    difference_line,
+    jsonable,
+    same_spec,
+)
 from hbmodel.tables.registry.nullable_columns import new_nullable_columns
 from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
 

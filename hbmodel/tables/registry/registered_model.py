@@ -24,7 +24,7 @@ from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.schema import VERSION_QUALIFIER, TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
 from hbmodel.tables.registry.entry_shape import check_index_spec, entry_of
-from hbmodel.tables.registry.layout_text import same_spec
+from hbmodel.tables.registry.layout_differences import same_spec
 from hbmodel.tables.registry.registration import ABSENT, IndexState, Registration
 from hbmodel.tables.registry.registry_cells import EXTERNAL, shows_external
 from hbmodel.tables.registry.registry_rows import RegistryKey

@@ -19,7 +19,7 @@ from hbmodel.store.shared_caches import renew_caches, trusted_for
 from hbmodel.store.values import Delete, Family, Put, Row, Scan
 from hbmodel.tables.registry.entry_shape import ENTRY, check_layout_shape, entry_of
 from hbmodel.tables.registry.enum_members import with_members
-from hbmodel.tables.registry.layout_text import canonical_json
+from hbmodel.tables.registry.layout_differences import canonical_json
 from hbmodel.tables.registry.migration_phase import FROM, MOVE, check_moves, read_move
 from hbmodel.tables.registry.nullable_columns import (
     BindingWithoutNone,

@@ -21,8 +21,8 @@ from hbmodel.tables.registry.registry_cells import cells_of
 from hbmodel.tables.registry.registry_rows import registry_row
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.child_processes import is_killed_by_parent
-from hbmodel.tables.roll.kept_line import ROLL_TIMES, RollTimes
-from hbmodel.tables.roll.writers_roll import WritersRoll
+from hbmodel.tables.roll.own_line import ROLL_TIMES, RollTimes
+from hbmodel.tables.roll.own_lines import OwnLines
 
 UNSETTLED = 1.0
 """A binding that refuses writes, None or queries of an index is trusted for at most this many seconds. So the refusal
@@ -68,7 +68,7 @@ class BindingCache:
         self._lease, self._unsettled = 1000 * lease, 1000 * min(lease, UNSETTLED)
         self._bindings: dict[TableSchema, tuple[Binding, int]] = {}
         self._seen: dict[TableSchema, tuple[Binding, Row | None]] = {}
-        self._roll: WritersRoll | None = None
+        self._roll: OwnLines | None = None
         self._roll_times = roll_times
         self.offset = SharedOffset() if offset is None else offset
         self._names, self._named_since = NameCache(), running()
@@ -130,18 +130,18 @@ class BindingCache:
                 return binding
             reads += 1
 
-    def roll(self, longest_call: float) -> WritersRoll:
+    def roll(self, longest_call: float) -> OwnLines:
         """Returns this program's lines on the writers' roll. `longest_call` is the maximum duration of a call to the
         store, in seconds.
         """
         if self._roll is None:
-            self._roll = WritersRoll(
+            self._roll = OwnLines(
                 round(self._lease), round(1000 * longest_call), self.offset, self._roll_times, self._running
             )
         return self._roll
 
     def leave(self, store: Store | None = None) -> None:
-        """Takes this program off the writers' roll, until it writes again; see `WritersRoll.end`."""
+        """Takes this program off the writers' roll, until it writes again; see `OwnLines.end`."""
         if self._roll is not None:
             self._roll.end(store)
 
@@ -165,7 +165,7 @@ class BindingCache:
         if not self._users:
             self.leave()
 
-    def binding_to_write(self, schema: TableSchema, registry: Registry, roll: WritersRoll, store: Store) -> Binding:
+    def binding_to_write(self, schema: TableSchema, registry: Registry, roll: OwnLines, store: Store) -> Binding:
         """Returns the binding of a model for writes. For writes, this program must be on the writers' roll. Raises the
         errors of `Registry.bind`.
         """

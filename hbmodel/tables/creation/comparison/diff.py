@@ -33,7 +33,7 @@ from hbmodel.tables.creation.existing_tables import (
     unregistered_index,
 )
 from hbmodel.tables.creation.planned_tables import planned_tables
-from hbmodel.tables.creation.sampling import SAMPLE
+from hbmodel.tables.creation.row_samples import SAMPLE
 from hbmodel.tables.ids.id_tables import Declared, opentsdb_dictionaries
 from hbmodel.tables.ids.uid_check import uid_differences
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from attrs import frozen
 
-from hbmodel.tables.registry.layout_text import differing
+from hbmodel.tables.registry.layout_differences import differing
 
 Kind = Literal[
     "namespace", "table", "family", "option", "splits", "entry", "layout", "column", "member", "index", "rename"

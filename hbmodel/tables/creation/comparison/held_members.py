@@ -19,7 +19,7 @@ from hbmodel.store.wide.folded import folded
 from hbmodel.tables.creation.comparison.difference import Difference
 from hbmodel.tables.creation.comparison.object_places import object_places
 from hbmodel.tables.creation.comparison.undeclared_columns import CELLS
-from hbmodel.tables.creation.sampling import SAMPLE, sample_rows
+from hbmodel.tables.creation.row_samples import SAMPLE, sample_rows
 from hbmodel.tables.registry.entry_shape import entry_of
 from hbmodel.tables.registry.enum_members import MemberChange, member_changes
 from hbmodel.tables.registry.registration import Binding, Registration

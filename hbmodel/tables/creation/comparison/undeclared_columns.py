@@ -13,7 +13,7 @@ from hbmodel.store.filters import And, KeyOnly, Pagination
 from hbmodel.store.port import Store
 from hbmodel.store.values import Cell, Get
 from hbmodel.store.wide.wide_rows import ROW_VERSION
-from hbmodel.tables.creation.sampling import sample_rows
+from hbmodel.tables.creation.row_samples import sample_rows
 from hbmodel.tables.registry.registered_fields import moved_columns
 from hbmodel.tables.registry.registered_model import registered_model
 from hbmodel.tables.registry.registry_table import Registry

@@ -25,7 +25,7 @@ from hbmodel.protocol.writers_roll import Member, Revisions, Writer
 from hbmodel.store.port import Store
 from hbmodel.tables.registry.roll_lines import new_id
 from hbmodel.tables.roll.child_processes import at_end_of_child
-from hbmodel.tables.roll.kept_line import ROLL_TIMES, KeptLine, RollTimes
+from hbmodel.tables.roll.own_line import ROLL_TIMES, OwnLine, RollTimes
 
 log = logging.getLogger("hbmodel")
 
@@ -42,7 +42,7 @@ def this_program() -> Writer:
     return Writer(socket.gethostname(), os.getpid(), program)
 
 
-class WritersRoll:
+class OwnLines:
     """The lines of this program, for all tables that it writes through one store.
 
     It is thread-safe. A forked child begins without lines, because the existing lines belong to the parent.
@@ -69,7 +69,7 @@ class WritersRoll:
             times,
             running,
         )
-        self._at_exit: weakref.finalize[..., WritersRoll] | None = None
+        self._at_exit: weakref.finalize[..., OwnLines] | None = None
         self._not_at_end_of_child: Callable[[], object] | None = None
         self._begin()
 
@@ -77,11 +77,11 @@ class WritersRoll:
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._lines: dict[tuple[str, bytes, int], KeptLine] = {}
+        self._lines: dict[tuple[str, bytes, int], OwnLine] = {}
         self._keeper: threading.Thread | None = None
         self._ended = False
 
-    def line(self, store: Store, registry: str, row: bytes) -> KeptLine:
+    def line(self, store: Store, registry: str, row: bytes) -> OwnLine:
         """Returns the line for a row of the registry. If this thread puts the line, and calls a function such as
         `on_call` that requests the same line, the function cannot wait for the put, so it gets another line.
         """
@@ -97,7 +97,7 @@ class WritersRoll:
             getattr(store, "unobserved", store),
         )
         with self._changed:
-            kept_line = KeptLine(
+            own_line = OwnLine(
                 bare,
                 registry,
                 row,
@@ -109,7 +109,7 @@ class WritersRoll:
                 self._changed,
                 self._keep,
             )
-            return self._lines.setdefault((registry, row, depth), kept_line)
+            return self._lines.setdefault((registry, row, depth), own_line)
 
     def calls(self, store: Store, registry: str, rows: Iterable[bytes]) -> Calls:
         """Returns a context manager that counts a call as in progress. The call relies on the state of the given rows
@@ -192,7 +192,7 @@ class WritersRoll:
             if self._not_at_end_of_child is not None:
                 self._not_at_end_of_child()
         for line in [*self._lines.values()]:
-            ends: weakref.WeakSet[WritersRoll] | None = getattr(line.store, "before_close", None)
+            ends: weakref.WeakSet[OwnLines] | None = getattr(line.store, "before_close", None)
             if ends is not None:
                 ends.add(self) if last else ends.discard(self)
 
@@ -211,9 +211,9 @@ class Calls:
 
     nothing_sent = False
 
-    def __init__(self, roll: WritersRoll, store: Store, registry: str, rows: Iterable[bytes]) -> None:
+    def __init__(self, roll: OwnLines, store: Store, registry: str, rows: Iterable[bytes]) -> None:
         self._roll, self._store, self._registry, self._waiting, self._pid = roll, store, registry, [*rows], os.getpid()
-        self._begun: list[tuple[KeptLine, Revisions]] = []
+        self._begun: list[tuple[OwnLine, Revisions]] = []
 
     def begin(self) -> None:
         """Starts to count the call, in each line in which it is not counted yet."""
@@ -236,7 +236,7 @@ class Calls:
                 line.ended(revisions, error, known=self.nothing_sent)
 
 
-def _end_at_exit(roll: weakref.ref[WritersRoll]) -> None:
+def _end_at_exit(roll: weakref.ref[OwnLines]) -> None:
     """Ends a roll that is still alive when the program exits.
 
     If the roll was freed earlier, this does nothing.

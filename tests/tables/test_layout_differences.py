@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.tables.registry.layout_text import differing, shown
+from hbmodel.tables.registry.layout_differences import differing, shown
 
 
 def declare(

@@ -54,7 +54,7 @@ class RollTimes:
 ROLL_TIMES = RollTimes()
 
 
-class KeptLine:
+class OwnLine:
     """The line of this program for one row of the registry.
 
     Args:

@@ -8,7 +8,7 @@ import pytest
 
 from hbmodel.session.connect import connect
 from hbmodel.store import Delete, Family, Put, Row, Scan, Store
-from hbmodel.tables.creation.sampling import sample_rows
+from hbmodel.tables.creation.row_samples import sample_rows
 from tests.support.faulty import RecordingStore
 
 COLUMN = b"d:v"

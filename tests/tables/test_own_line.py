@@ -9,7 +9,7 @@ import pytest
 import hbmodel as hb
 from hbmodel.protocol.clock import SharedOffset
 from hbmodel.protocol.writers_roll import Member, Revisions, RollLine, Writer
-from hbmodel.tables.roll.kept_line import ROLL_TIMES, KeptLine
+from hbmodel.tables.roll.own_line import ROLL_TIMES, OwnLine
 
 OLD, NEW = Revisions.of({"rows": 1}), Revisions.of({"rows": 2})
 
@@ -24,13 +24,11 @@ class CountingCondition(threading.Condition):
         super().notify_all()
 
 
-def kept(store: hb.Store, changed: CountingCondition, lock: threading.RLock, *, newest: Revisions) -> KeptLine:
+def kept(store: hb.Store, changed: CountingCondition, lock: threading.RLock, *, newest: Revisions) -> OwnLine:
     """A line that is on the roll with the old state; a call that relies on it is in progress."""
     line = RollLine(1, "on", OLD, 60_000, 1_000, (), Writer())
     member = Member(b"id", 60_000, 1_000, sequence=1, held=line, newest=newest, until=60_000, calls=(OLD,))
-    return KeptLine(
-        store, "hbmodel", b"row", member, SharedOffset(), ROLL_TIMES, lambda: 0, lock, changed, lambda: None
-    )
+    return OwnLine(store, "hbmodel", b"row", member, SharedOffset(), ROLL_TIMES, lambda: 0, lock, changed, lambda: None)
 
 
 @pytest.mark.parametrize(("newest", "wakes"), [(OLD, False), (NEW, True)], ids=["nothing changed", "the state changed"])
