@@ -39,6 +39,11 @@ from hbmodel.store.values import Cell, ConditionalChange, ConditionalPut, Delete
 ADMINISTRATION_TIMEOUT = 120.0
 """The minimum timeout, in seconds, for the creation or the drop of a table."""
 
+_UNKNOWN_TABLES = (
+    "HBase may or may not have carried out the change of its tables, and may still be working on it: look at them with "
+    "store.tables() or hb.diff(), and call again if the change is missing."
+)
+
 _WITHOUT_VALUE = (
     "HBase answered without the counter's new value. This happens if the gateway repeats an increment that was "
     "carried out before a region server failed."
@@ -408,7 +413,10 @@ class GatewayStore(GatewayClient):
             finally:
                 connection.limit(self._wire.timeout)
 
-        self._caller.run(Idempotence.ANEW, call, **details)
+        try:
+            self._caller.run(Idempotence.ANEW, call, **details)
+        except UnknownOutcome as error:
+            raise UnknownOutcome(_UNKNOWN_TABLES, **error.details) from error.__cause__
 
 
 @frozen

@@ -18,6 +18,7 @@ from hbmodel.store.thrift1.store import Thrift1Store
 from tests.support.gateway_tables import store_with_table
 from tests.support.proxy import Proxy
 from tests.support.tested_version import TESTED
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.hbase
 
@@ -168,6 +169,19 @@ def test_writes_that_count_anew_are_tried_once(
         assert proxy.calls().count(method) == 1
     counted = int.from_bytes(store.get(TABLE, [b"once"])[0].columns[b"d:n"].value)  # type: ignore[union-attr]
     assert counted == (0 if break_ == "lose" else 1)
+
+
+def test_a_change_of_tables_without_an_answer_says_where_to_look(
+    proxy: Proxy, gateway: Gateway, store: Store, through: Store
+) -> None:
+    proxy.on_call("createTable", "cut")
+    with pytest.raises(UnknownOutcome, match="may still be working on it: look at them with") as caught:
+        through.create_table(f"{TABLE}_cut", [Family(b"d")])
+    assert caught.value.table == f"{TABLE}_cut"
+    assert caught.value.reason
+    assert proxy.calls().count("createTable") == 1
+    wait_until(lambda: f"{TABLE}_cut" in store.tables())
+    store.delete_table(f"{TABLE}_cut")
 
 
 def conditional_puts(name: bytes) -> list[ConditionalPut]:
