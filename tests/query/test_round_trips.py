@@ -247,6 +247,22 @@ def test_a_range_of_several_batches_is_read_alone(bed: Bed, monkeypatch: pytest.
     assert scans_of(bed) == [1, 2, 4, 1, 2, 1, 2, 4, 8, 16, 9]
 
 
+def test_no_more_ranges_are_begun_than_hold_what_is_wanted(bed: Bed) -> None:
+    session = bed.use(Ranged)
+    session.add_all(Ranged(shop=shop, number=n, text="x") for shop in SHOPS[:12] for n in range(30))
+    session.commit()
+    bed.store.calls.clear()
+    query = session.query(Ranged).where(Ranged.shop.in_(SHOPS))
+    assert len(query.limit(100).all()) == 100
+    assert scans_of(bed) == [1, 2, 1]
+    assert len(query.limit(200).all()) == 200
+    assert scans_of(bed) == [1, 2, 4]
+    assert len(query.limit(300).all()) == 300
+    assert scans_of(bed) == [1, 2, 4, 3]
+    assert len(query.limit(1000).all()) == 360
+    assert scans_of(bed) == [1, 2, 4, 8, 16, 16, 3]
+
+
 def test_scans_that_were_begun_for_later_ranges_are_closed() -> None:
     opened: list[object] = []
     closed: list[object] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -273,9 +274,9 @@ class PlanExecutor:
         the limit is reached, the rest of the scan is read in growing portions, and finally without a limit. For a
         covering index, the rest is read without marks of deleted entries, which may have used up the limit.
 
-        After scans that end with their first batch, the next ones are started together, each time twice as many. So
-        short ranges do not cost a round trip each, and few scans wait behind a long one, where their scanners may
-        expire.
+        After scans that end with their first batch, the next ones are started together, each time twice as many, but
+        no more than probably hold the items that are still wanted. So short ranges do not cost a round trip each, and
+        few scans wait behind a long one, where their scanners may expire.
 
         Args:
             runs: the number of buckets that are read at the same time.
@@ -283,25 +284,23 @@ class PlanExecutor:
         # If there are many runs, many rows have been read when one run needs more rows, so the next portion of that run
         # is larger.
         growth = max(2, runs)
-        batches, started = first, deque[tuple[Scan, Iterator[Sequence[Row]]]]()
         limit, size = scans[0].limit, scans[0].batch_size
-        at, together, most, long = 0, 1, max(1, STARTED_TOGETHER // runs), False
+        batches, started = first, deque([(scans[0], first)])
+        begun, together, rows, long = 1, 1, 0, False
         try:
-            while at < len(scans) or started:
-                if at == 0:
-                    scan, at = scans[0], 1
-                else:
-                    if not started:
-                        together, long = 1 if long else min(most, 2 * together), False
-                        following = [
-                            scan
-                            if scan.limit == limit and scan.batch_size == size
-                            else evolve(scan, limit=limit, batch_size=size)
-                            for scan in scans[at : at + together]
-                        ]
-                        started.extend(zip(following, self.started(following), strict=True))
-                        at += len(following)
-                    scan, batches = started.popleft()
+            while started or begun < len(scans):
+                if not started:
+                    together, long = 1 if long else min(2 * together, max(1, STARTED_TOGETHER // runs)), False
+                    if self.wanted is not None and 0 < rows < self.wanted:
+                        together = min(together, math.ceil((self.wanted - rows) * begun / rows))
+                    following = [
+                        scan if scan.limit == limit and scan.batch_size == size
+                        else evolve(scan, limit=limit, batch_size=size)
+                        for scan in scans[begun : begun + together]
+                    ]  # fmt: skip
+                    started.extend(zip(following, self.started(following), strict=True))
+                    begun += len(following)
+                scan, batches = started.popleft()
                 fetched = 0
                 while True:
                     last, count = b"", 0
@@ -310,6 +309,7 @@ class PlanExecutor:
                         last, count, fetched = batch[-1].row, count + len(batch), fetched + 1
                         yield self._reread(batch)
                     self.check()
+                    rows += count
                     if scan.limit is None or count < scan.limit:
                         break
                     limit = max(FIRST_GET, growth * scan.limit)
