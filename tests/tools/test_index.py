@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 import time
 from functools import partial
@@ -19,6 +18,7 @@ from rich.progress import Progress, TaskID
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Delete, Family, Put
+from hbmodel.store.jitter import jitter
 from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.other_programs import Drain
@@ -409,7 +409,7 @@ def test_a_table_without_indexes_has_no_status(url: str) -> None:
 def test_a_sample_of_clustered_rows_says_no_time_for_the_whole_table(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(random, "randint", lambda low, high: (low + high) // 2)  # between the clusters
+    monkeypatch.setattr(jitter, "randint", lambda low, high: (low + high) // 2)  # between the clusters
     model = models(tmp_path).Visit
     with hb.connect(url) as store, hb.Session(store) as session:
         session.add_all(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from itertools import chain, islice
@@ -24,6 +23,7 @@ from hbmodel.session.commit.batches import Pending
 from hbmodel.session.commit.conflicts import reason_of
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.store.checks.numbers import whole_number
+from hbmodel.store.jitter import jitter
 
 DEFAULT_BATCH = 1000
 BATCH_BYTES = 8 * 1024 * 1024
@@ -158,7 +158,7 @@ class BulkAdd:
             if not of_keys:
                 return
             groups = list(of_keys.values())
-            random.shuffle(groups)
+            jitter.shuffle(groups)
             mixed = list(chain.from_iterable(groups))
             for call in mixed[:-1]:
                 yield call, False

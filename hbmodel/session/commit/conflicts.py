@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -22,6 +21,7 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.writes import Outcome
 from hbmodel.query.ask.arguments import check_own
 from hbmodel.store.checks.numbers import whole_number
+from hbmodel.store.jitter import jitter
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ def waits_between(attempts: int) -> Iterator[float]:
     number = whole_number(attempts)
     if number is None or number < 1:
         raise SessionError("attempts must be a number of at least 1.", attempts=attempts)
-    return (random.uniform(0, min(LONGEST_WAIT, FIRST_WAIT * 2**tried)) for tried in range(number - 1))
+    return (jitter.uniform(0, min(LONGEST_WAIT, FIRST_WAIT * 2**tried)) for tried in range(number - 1))
 
 
 class Retried(Protocol):

@@ -17,7 +17,7 @@ from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.pool import Lease, Pool
 from hbmodel.store.gateway.table_names import name_in_store
 from hbmodel.store.gateway.wire.connection import ThriftConnection
-from hbmodel.store.gateway.wire.jitter import jitter
+from hbmodel.store.jitter import jitter
 
 logger = logging.getLogger("hbmodel")
 

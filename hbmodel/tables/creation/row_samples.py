@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
 from hbmodel.store.filters import Filter, FirstCellOnly
+from hbmodel.store.jitter import jitter
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Row, Scan
@@ -65,7 +65,7 @@ def sample_rows(store: Store, table: str, count: int, columns: Sequence[bytes], 
     low, high = _place(first, common), _place(last, common)
     places = min(PLACES, max(2, count // 10), count)
     starts = sorted(
-        {first, *(common + random.randint(low, high).to_bytes(WIDTH).rstrip(b"\x00") for _ in range(places - 1))}
+        {first, *(common + jitter.randint(low, high).to_bytes(WIDTH).rstrip(b"\x00") for _ in range(places - 1))}
     )
     limit = max(1, count // len(starts))
     batches_read: list[Sequence[Row]] = []

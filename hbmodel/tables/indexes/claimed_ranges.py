@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from hbmodel.errors import TableNotFound, UnknownOutcome
+from hbmodel.store.jitter import jitter
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Delete, Put
@@ -219,7 +219,7 @@ class SharedRanges:
         cells = self._cells()
         ranges, attempt = self._planned(cells)
         now = self.now()
-        first = random.randrange(len(ranges)) if ranges else 0
+        first = jitter.randrange(len(ranges)) if ranges else 0
         for number in (*range(first, len(ranges)), *range(first)):
             column = _column(number, attempt)
             current = cells.get(column)

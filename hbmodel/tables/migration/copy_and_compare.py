@@ -18,7 +18,15 @@ from hbmodel.protocol.relocation.undeclared_cells import undeclared_cells
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
-from hbmodel.tables.indexes.claimed_ranges import CLAIM_LIFE, Counts, Progress, RangeClaim, SharedRanges, work_row
+from hbmodel.tables.indexes.claimed_ranges import (
+    CLAIM_LIFE,
+    SAMPLES,
+    Counts,
+    Progress,
+    RangeClaim,
+    SharedRanges,
+    work_row,
+)
 from hbmodel.tables.indexes.index_sweeps import Throttle
 from hbmodel.tables.indexes.timed_batches import timed_batches
 from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport
@@ -190,7 +198,7 @@ class Copying:
             compared.missing + len(missing),
             compared.differing + differing,
             compared.refused + len(refused),
-            samples[:20],
+            samples[:SAMPLES],
         )
 
     def _lacks(self, row: Row, other: Row) -> bool:

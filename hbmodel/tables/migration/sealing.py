@@ -14,6 +14,7 @@ from hbmodel.protocol.relocation.migration import TranslatedRow
 from hbmodel.protocol.relocation.row_seals import Pair, Way
 from hbmodel.protocol.relocation.seal_and_move import move_rows, reopen_rows
 from hbmodel.store.values import Row
+from hbmodel.tables.indexes.claimed_ranges import SAMPLES
 from hbmodel.tables.migration.copy_and_compare import Compared, Copying
 
 
@@ -57,7 +58,7 @@ class Sealing(Copying):
                 rows=compared.rows + len(moved),
                 missing=compared.missing + len(moved) - len(refused),
                 refused=compared.refused + len(refused),
-                samples=samples[:20],
+                samples=samples[:SAMPLES],
             )
             self.throttle.passed(rows)
             self._show("verifying", 0, None, compared.rows)

@@ -7,18 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 
 from hbmodel.tables.roll.other_programs import Awaited
-from hbmodel.tables.roll.wait_text import SHORTEN, wait_text
+from hbmodel.tables.roll.wait_text import EVERY, SHORT, SHORTEN, wait_text
 
 logger = logging.getLogger("hbmodel")
 
 QUIET = 20.0
 """A wait is logged once it has lasted for this many seconds. Waits for programs that stopped writing are shorter."""
-
-EVERY = 60.0
-"""The number of seconds after which a wait is logged again."""
-
-SHORT = 5.0
-"""A wait that ends within this many seconds is not logged. Several such waits may follow each other for a minute."""
 
 PAUSE = 10.0
 """If a call waits again after a pause of more than this many seconds, this counts as another wait."""

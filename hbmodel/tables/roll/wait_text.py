@@ -9,6 +9,13 @@ from hbmodel.tables.roll.other_programs import Awaited
 SHORTEN = "if such a program was killed, `hbmodel writers TABLE --forget` can shorten the wait"
 """What the user can do about a wait for programs that are on the writers' roll."""
 
+EVERY = 60.0
+"""The number of seconds after which a wait is mentioned again."""
+
+SHORT = 5.0
+"""A wait that lasts at most this many seconds is not mentioned, unless its programs can be named to a user who waits.
+"""
+
 
 def wait_text(seconds: float, whom: Awaited, writers: Sequence[str]) -> str:
     """Returns a description of a wait, without a full stop.

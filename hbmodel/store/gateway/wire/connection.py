@@ -23,10 +23,10 @@ from thriftpy2.transport import TBufferedTransport, TFramedTransport, TTransport
 from hbmodel.errors import HbmodelError, InvalidRequest, StoreUnavailable, UnknownOutcome
 from hbmodel.store.gateway.wire.gateways import Gateway
 from hbmodel.store.gateway.wire.http import Http, HttpSocket
-from hbmodel.store.gateway.wire.jitter import jitter
 from hbmodel.store.gateway.wire.joined_socket import JoinedSocket
 from hbmodel.store.gateway.wire.thrift_client import ThriftClient
 from hbmodel.store.gateway.wire.tls import Tls, refused_certificate, secured
+from hbmodel.store.jitter import jitter
 
 Transport = Literal["buffered", "framed", "http"]
 Protocol = Literal["binary", "compact"]

@@ -11,7 +11,7 @@ from ipaddress import AddressValueError, IPv6Address
 from typing import TypeVar
 
 from hbmodel.errors import CertificateRefused, InvalidRequest, StoreUnavailable
-from hbmodel.store.gateway.wire.jitter import jitter
+from hbmodel.store.jitter import jitter
 
 FIRST_REST = 2.0
 """The number of seconds for which a gateway is avoided after it failed. The time is doubled each time the gateway fails

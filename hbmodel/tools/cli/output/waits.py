@@ -10,7 +10,7 @@ import click
 
 from hbmodel.tables.indexes.index_sweeps import IndexProgress
 from hbmodel.tables.migration.migration_report import MigrationProgress
-from hbmodel.tables.roll.wait_text import SHORTEN, wait_text
+from hbmodel.tables.roll.wait_text import EVERY, SHORT, SHORTEN, wait_text
 
 _UNLISTED = (
     "the table is older than its entry in the registry, or than the writers' roll: a program that is not on the roll "
@@ -25,12 +25,6 @@ def waiting_text(progress: IndexProgress | MigrationProgress) -> str:
     assert progress.waits_for is not None, "the command is waiting"
     return wait_text(progress.seconds_left or 0, progress.waits_for, progress.writers)
 
-
-EVERY = 60.0
-"""The number of seconds after which a wait is mentioned again."""
-
-SHORT = 5.0
-"""A wait for programs that cannot be named is mentioned only if it may last longer than this many seconds."""
 
 _NUMBERS = re.compile(r"\d+ s\b")
 
