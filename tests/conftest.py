@@ -54,7 +54,7 @@ LONGEST = (
     "test_index_concurrency.py",
     "test_migrate.py",
     "test_phase_waits.py",
-    "test_forgotten.py",
+    "test_forget_table.py",
     "test_copied_tables.py",
     "test_rows.py",
 )

@@ -11,8 +11,8 @@ from __future__ import annotations
 from hbmodel.localhbase.configuration import GATEWAYS, Settings
 from hbmodel.localhbase.directory import Status, default_directory, log_file, resolved
 from hbmodel.localhbase.lifecycle import kill, prepare, restart, start, status, stop
-from hbmodel.localhbase.pins import VERSIONS
-from hbmodel.localhbase.running import LocalHBase
+from hbmodel.localhbase.local_hbase import LocalHBase
+from hbmodel.localhbase.pinned_jars import VERSIONS
 
 __all__ = [
     "GATEWAYS",

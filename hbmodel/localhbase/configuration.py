@@ -14,7 +14,7 @@ from attrs import field, frozen
 
 from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase.java import Java
-from hbmodel.localhbase.pins import checked
+from hbmodel.localhbase.pinned_jars import checked
 from hbmodel.localhbase.ports import ADDRESS
 
 SERVER = "server"

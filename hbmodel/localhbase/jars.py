@@ -23,7 +23,7 @@ from attrs import frozen
 from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase.extras import required
 from hbmodel.localhbase.locks import file_lock
-from hbmodel.localhbase.pins import HBASE_VERSION, Pin, pinned
+from hbmodel.localhbase.pinned_jars import HBASE_VERSION, Pin, pinned
 from hbmodel.localhbase.progress import Advance, download_progress
 
 _log = logging.getLogger("hbmodel")

@@ -24,9 +24,9 @@ from hbmodel.localhbase.directory import (
 )
 from hbmodel.localhbase.jars import class_path, installed_distribution
 from hbmodel.localhbase.java import find_java
-from hbmodel.localhbase.launching import WATCHDOG, launcher
-from hbmodel.localhbase.pins import HBASE_VERSION, VERSIONS
+from hbmodel.localhbase.pinned_jars import HBASE_VERSION, VERSIONS
 from hbmodel.localhbase.ports import ADDRESS
+from hbmodel.localhbase.startup import WATCHDOG, launcher
 
 START_TIMEOUT = 180.0
 """The number of seconds that a start may take, not counting the download of the jars."""

@@ -10,7 +10,7 @@ from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.clock import LONGEST_CALL
 from hbmodel.protocol.relocation.migration import DONE, phase_of
-from hbmodel.session.names_of_rows import NamedRows, SessionNames
+from hbmodel.session.dictionary_names import NamedRows, SessionNames
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
 from hbmodel.store.wide.folded import folded

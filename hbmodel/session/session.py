@@ -24,10 +24,10 @@ from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.run.map_slice import MapSlice
 from hbmodel.session.bindings import Bindings
+from hbmodel.session.calls.dictionary_ids import look_up_keys, look_up_rows, objects_with_names
 from hbmodel.session.calls.increment import increment
 from hbmodel.session.calls.insert import Inserter, insert_between
 from hbmodel.session.calls.map_writes import put_changes, remove_changes
-from hbmodel.session.calls.names_ahead import look_up_keys, look_up_rows, objects_with_names
 from hbmodel.session.calls.prepend import prepend
 from hbmodel.session.calls.put import checked_puts, put, put_rows
 from hbmodel.session.calls.put_cells import put_cells
@@ -43,10 +43,10 @@ from hbmodel.session.commit.conflicts import RETRIES, again_upon_conflict, check
 from hbmodel.session.commit.migration_routing import MigrationRouting
 from hbmodel.session.commit.session_sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.commit.unit_of_work import UnitOfWork
+from hbmodel.session.dictionary_names import SessionNames
 from hbmodel.session.get_many import known_rows
-from hbmodel.session.names_of_rows import SessionNames
+from hbmodel.session.names_of_other_libraries import NAMED_ELSEWHERE
 from hbmodel.session.options import check_seconds
-from hbmodel.session.other_names import NAMED_ELSEWHERE
 from hbmodel.session.queries.cell_versions import CellVersion, asks_as_of, get_as_of, versions_of
 from hbmodel.session.queries.dictionary_queries import DictionaryQueries
 from hbmodel.session.queries.map_entries import slice_of

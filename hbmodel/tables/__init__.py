@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hbmodel.tables.creation.create import Creation, TableOutcome
     from hbmodel.tables.creation.region_check import RegionUse, check_regions
     from hbmodel.tables.creation.split_strategies import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
-    from hbmodel.tables.forgotten import Forgotten, forget
+    from hbmodel.tables.forget_table import Forgotten, forget
     from hbmodel.tables.writers import TableWriter, forget_writer, table_writers
 else:
     __getattr__, __dir__ = lazy(
@@ -29,7 +29,7 @@ else:
             "tables.creation.comparison.difference": "Diff Difference",
             "tables.creation.region_check": "RegionUse check_regions",
             "tables.creation.split_strategies": "AtKeys ByBucket FromSample Hexadecimal Uniform split_keys",
-            "tables.forgotten": "Forgotten forget",
+            "tables.forget_table": "Forgotten forget",
             "tables.writers": "TableWriter forget_writer table_writers",
         },
     )

@@ -18,7 +18,7 @@ import pytest
 import hbmodel as hb
 from hbmodel.errors import DETAILS
 from hbmodel.mapping.expressions import _NAMED_ELSEWHERE as OTHER_CONDITIONS
-from hbmodel.session.other_names import NAMED_ELSEWHERE
+from hbmodel.session.names_of_other_libraries import NAMED_ELSEWHERE
 from tests.support.beds import fresh
 
 

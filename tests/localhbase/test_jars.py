@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 from hbmodel.errors import LocalHBaseError
-from hbmodel.localhbase import extras, jars, java, pins
-from hbmodel.localhbase.pins import Pin
+from hbmodel.localhbase import extras, jars, java, pinned_jars
+from hbmodel.localhbase.pinned_jars import Pin
 from hbmodel.localhbase.progress import download_progress
 
 
@@ -27,9 +27,9 @@ def one_line(error: pytest.ExceptionInfo[LocalHBaseError]) -> str:
 # --- the list ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", pins.VERSIONS)
+@pytest.mark.parametrize("version", pinned_jars.VERSIONS)
 def test_a_list_names_every_jar_once(version: str) -> None:
-    listed = pins.pinned(version)
+    listed = pinned_jars.pinned(version)
     assert len({(pin.group, pin.artifact) for pin in listed}) == len({pin.filename for pin in listed}) == len(listed)
     assert 100e6 < sum(pin.size for pin in listed) < 120e6
     assert {pin.version for pin in listed if pin.group == "org.apache.hbase"} == {version}
@@ -37,10 +37,10 @@ def test_a_list_names_every_jar_once(version: str) -> None:
     assert all(len(bytes.fromhex(pin.sha256)) == 32 for pin in listed)
 
 
-@pytest.mark.parametrize("version", pins.VERSIONS)
+@pytest.mark.parametrize("version", pinned_jars.VERSIONS)
 def test_a_list_has_one_servlet_api(version: str) -> None:
     # Two would let the order on the class path decide whether a gateway can speak HTTP.
-    assert [str(pin.filename) for pin in pins.pinned(version) if pin.artifact.endswith("servlet-api")] == [
+    assert [str(pin.filename) for pin in pinned_jars.pinned(version) if pin.artifact.endswith("servlet-api")] == [
         "javax.servlet-api-3.1.0.jar"
     ]
 
@@ -48,22 +48,22 @@ def test_a_list_has_one_servlet_api(version: str) -> None:
 def test_jars_of_one_name_are_the_same_in_all_lists() -> None:
     # They are kept in one directory.
     named: dict[str, set[Pin]] = {}
-    for version in pins.VERSIONS:
-        for pin in pins.pinned(version):
+    for version in pinned_jars.VERSIONS:
+        for pin in pinned_jars.pinned(version):
             named.setdefault(pin.filename, set()).add(pin)
     assert all(len(each) == 1 for each in named.values())
 
 
 def test_a_version_without_a_list_is_refused_with_those_there_are() -> None:
     with pytest.raises(LocalHBaseError, match="name one of the known ones, or set HBASE_HOME") as error:
-        pins.pinned("../2.6.1")
+        pinned_jars.pinned("../2.6.1")
     assert "2.4.17" in one_line(error)
-    assert error.value.known == list(pins.VERSIONS)
+    assert error.value.known == list(pinned_jars.VERSIONS)
 
 
 def test_a_pin_is_read_as_it_is_written() -> None:
     pin = Pin("ab" * 32, 12, "g.h", "a-b", "1.0")
-    assert pins.parse(str(pin)) == pin
+    assert pinned_jars.parse(str(pin)) == pin
     assert pin.filename == "a-b-1.0.jar"
 
 
@@ -73,8 +73,8 @@ def test_a_list_is_made_of_what_the_resolver_finds(monkeypatch: pytest.MonkeyPat
         return SimpleNamespace(groupId=group, artifactId=name, version="1", resolve=lambda: tmp_path / name)
 
     found = [artifact("z", "last"), artifact("javax.servlet", "servlet-api"), artifact("a", "first")]
-    monkeypatch.setattr(pins, "required", lambda name: SimpleNamespace(resolve=lambda coordinates: found))
-    lines = pins.listing(pins.HBASE_VERSION).splitlines()
+    monkeypatch.setattr(pinned_jars, "required", lambda name: SimpleNamespace(resolve=lambda coordinates: found))
+    lines = pinned_jars.listing(pinned_jars.HBASE_VERSION).splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
         f"{hashlib.sha256(b'first').hexdigest()} 5 a:first:1",
         f"{hashlib.sha256(b'last').hexdigest()} 4 z:last:1",
@@ -96,7 +96,7 @@ def test_an_older_version_takes_the_other_jars_of_the_newest_one(tmp_path: Path)
             ("org.apache.hadoop", "hadoop-common"),
         )
     ]
-    older = pins.older_pins(
+    older = pinned_jars.older_pins(
         ["org.apache.hbase:hbase-asyncfs:2.2", "org.apache.hbase:hbase-common:2.2", "org.apache.thrift:libthrift:0.1"],
         newest,
         fetch,
@@ -108,14 +108,14 @@ def test_an_older_version_takes_the_other_jars_of_the_newest_one(tmp_path: Path)
     ]
 
 
-@pytest.mark.parametrize("version", pins.OLDER)
+@pytest.mark.parametrize("version", pinned_jars.OLDER)
 def test_the_list_of_an_older_version_is_what_its_coordinates_give(version: str) -> None:
-    named = dict.fromkeys(each.rpartition(":")[0] for each in pins.OLDER[version].coordinates(version))
-    own = {f"{pin.group}:{pin.artifact}" for pin in pins.pinned(version) if pin not in pins.pinned()}
+    named = dict.fromkeys(each.rpartition(":")[0] for each in pinned_jars.OLDER[version].coordinates(version))
+    own = {f"{pin.group}:{pin.artifact}" for pin in pinned_jars.pinned(version) if pin not in pinned_jars.pinned()}
     assert own <= set(named)
-    rest = [pin for pin in pins.pinned() if not pin.group.startswith("org.apache.hbase")]
+    rest = [pin for pin in pinned_jars.pinned() if not pin.group.startswith("org.apache.hbase")]
     assert {f"{pin.group}:{pin.artifact}" for pin in rest} <= {
-        f"{pin.group}:{pin.artifact}" for pin in pins.pinned(version)
+        f"{pin.group}:{pin.artifact}" for pin in pinned_jars.pinned(version)
     }
 
 
@@ -251,11 +251,11 @@ def test_without_one_the_pinned_jars_are_the_class_path(monkeypatch: pytest.Monk
     monkeypatch.delenv("HBASE_HOME", raising=False)
     monkeypatch.setattr(jars, "pinned_jars", lambda *, version, progress: tmp_path)
     entries = jars.class_path().split(os.pathsep)
-    assert entries == [str(tmp_path / pin.filename) for pin in pins.pinned()]
+    assert entries == [str(tmp_path / pin.filename) for pin in pinned_jars.pinned()]
     # A version that is named is more than what the environment says.
     monkeypatch.setenv("HBASE_HOME", str(tmp_path))
     entries = jars.class_path("2.4.17").split(os.pathsep)
-    assert entries == [str(tmp_path / pin.filename) for pin in pins.pinned("2.4.17")]
+    assert entries == [str(tmp_path / pin.filename) for pin in pinned_jars.pinned("2.4.17")]
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------

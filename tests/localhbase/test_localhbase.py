@@ -266,7 +266,7 @@ def test_a_directory_that_is_deleted_during_a_start_leaves_no_process(
         (directory / "state.json").unlink()
         return True
 
-    monkeypatch.setattr("hbmodel.localhbase.launching.server_is_ready", ready)
+    monkeypatch.setattr("hbmodel.localhbase.startup.server_is_ready", ready)
     with pytest.raises(
         LocalHBaseError, match="HBase was stopped, or its directory deleted, while it was starting; start HBase again"
     ) as error:
@@ -286,7 +286,7 @@ def test_a_port_lost_to_another_program_is_chosen_anew(
         chosen.append(ports.choose_ports(*arguments, **named))  # type: ignore[arg-type]
         return chosen[-1]
 
-    monkeypatch.setattr("hbmodel.localhbase.launching.choose_ports", choose)
+    monkeypatch.setattr("hbmodel.localhbase.startup.choose_ports", choose)
     taken = tmp_path / "taken"
     taken.write_text(role)
     monkeypatch.setenv("FAKE_TAKEN", str(taken))

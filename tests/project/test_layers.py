@@ -216,10 +216,10 @@ def test_a_cycle_is_found() -> None:
 
 def test_lazy_imports_are_seen() -> None:
     tree = ast.parse(
-        "def f():\n    from hbmodel.localhbase import pins\nif TYPE_CHECKING:\n    import hbmodel._version\n"
+        "def f():\n    from hbmodel.localhbase import pinned_jars\nif TYPE_CHECKING:\n    import hbmodel._version\n"
         "from hbmodel import errors, connect\n"
     )
-    assert sorted(imports_of(tree)) == ["", "_version", "errors", "localhbase.pins"]
+    assert sorted(imports_of(tree)) == ["", "_version", "errors", "localhbase.pinned_jars"]
 
 
 def test_every_module_opens_with_one_sentence() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hbmodel.localhbase.pins import VERSIONS
+from hbmodel.localhbase.pinned_jars import VERSIONS
 from tests.project.test_release import CLASSIFIED
 
 TEXT = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

@@ -198,7 +198,7 @@ def test_replayed(data):
 
 @settings(max_examples=50, derandomize=False, database=None)
 @given(BYTES)
-def test_forgotten(data):
+def test_forget_table(data):
     fails_for_one(data, Path("forgotten"))
 
 def fails_for_one(data, chosen):  # bytes that no other run draws
@@ -216,7 +216,7 @@ def test_a_counterexample_is_tried_again(checkout: Checkout) -> None:
     assert lines[lines.index("failed alone too") + 1 :] == [
         "checks/test_properties.py::test_replayed",
         "passed only alone",
-        "checks/test_properties.py::test_forgotten",
+        "checks/test_properties.py::test_forget_table",
     ]
 
 

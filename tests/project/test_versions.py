@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hbmodel.localhbase.pins import VERSIONS
+from hbmodel.localhbase.pinned_jars import VERSIONS
 from tests.support.outcomes import Outcomes, outcomes_of, recorded_in
 from tests.versions import __main__ as versions
 from tests.versions import works_with

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.store import Capabilities, Delete, Family, Put
-from hbmodel.store.shell import alter_line
+from hbmodel.store.shell_commands import alter_line
 from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.registry.registration import READABLE
 from hbmodel.tables.registry.registry_rows import registry_row

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from hbmodel.localhbase.pins import VERSIONS
+from hbmodel.localhbase.pinned_jars import VERSIONS
 from tests.support.outcomes import Outcomes
 
 HERE = Path(__file__).parent

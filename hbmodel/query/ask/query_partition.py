@@ -13,7 +13,7 @@ from attrs import field, fields, frozen
 
 from hbmodel.errors import DecodingError, QueryError
 from hbmodel.mapping.collection_elements import element_of
-from hbmodel.mapping.declare.other_tables import with_table
+from hbmodel.mapping.declare.with_table import with_table
 from hbmodel.mapping.predicates import And, Comparison, Contains, In, Not, Or, Predicate, StartsWith
 from hbmodel.mapping.schema import PRIMARY, TableSchema, schema_of
 from hbmodel.query.ask.paging import digest_of

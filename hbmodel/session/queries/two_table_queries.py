@@ -18,7 +18,7 @@ from hbmodel.mapping.rows.mapper import KeyMapper, Values
 from hbmodel.mapping.rows.unreadable import Report, RowError, Unreadable, leave_out, readable
 from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.query.ask.explanation import Explanation
-from hbmodel.query.ask.in_layout import in_layout
+from hbmodel.query.ask.in_replaced_layout import in_replaced_layout
 from hbmodel.query.ask.paging import Page, Token
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.terms import QueryTerms
@@ -169,7 +169,7 @@ class TwoTableQueries:
         layouts = self.moves.read(terms.schema)
         if len(layouts) > 1:
             return None
-        return terms if layouts[0] is terms.schema else in_layout(terms, layouts[0])
+        return terms if layouts[0] is terms.schema else in_replaced_layout(terms, layouts[0])
 
     # --- both ---------------------------------------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ class TwoTableQueries:
         # Whole objects are read, because any field may be needed to determine the position.
         whole = evolve(terms, selection=None, limit=None, offset=0, index_name=None)
         if _alike(query_plan, replaced):
-            path = self.runner.planned(evolve(in_layout(whole, replaced), index_name=query_plan.path.name))
+            path = self.runner.planned(evolve(in_replaced_layout(whole, replaced), index_name=query_plan.path.name))
             if _merges_alike(path, query_plan):
                 alike_read = path if path.backwards == query_plan.backwards else path.opposite
                 yield from self.runner.found(path.terms, alike_read, wanted, after)
@@ -279,7 +279,7 @@ class TwoTableQueries:
                 table=terms.schema.table,
                 replaces=replaced.table,
             )
-        plan = self.runner.planned(in_layout(evolve(whole, ordering=(), backwards=False), replaced))
+        plan = self.runner.planned(in_replaced_layout(evolve(whole, ordering=(), backwards=False), replaced))
         position, backwards, place = _position(query_plan), query_plan.backwards, _place(query_plan)
         bound = None if after is None else place((after, {}))
         placed: Iterator[Found] = (

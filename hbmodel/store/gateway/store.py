@@ -30,7 +30,7 @@ from hbmodel.store.gateway.pool import Lease
 from hbmodel.store.gateway.retry import IN_DOUBT, Idempotence
 from hbmodel.store.gateway.scanning.scan_calls import Request
 from hbmodel.store.gateway.scanning.scan_starter import ScanStarter
-from hbmodel.store.gateway.spread import spread
+from hbmodel.store.gateway.spread_writes import spread
 from hbmodel.store.gateway.table_names import name_in_port, name_in_store
 from hbmodel.store.gateway.wire.connection import ThriftConnection
 from hbmodel.store.port import BegunPut, Capabilities, carry_out

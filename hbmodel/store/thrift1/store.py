@@ -10,14 +10,14 @@ from typing import Any, NoReturn
 from hbmodel.errors import CapabilityError, FamilyNotFound, StoreError, TableNotFound
 from hbmodel.store.checks.rows import NO_TABLE
 from hbmodel.store.filters import ColumnPrefix
-from hbmodel.store.gateway.attributes import ttl_attributes
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scanning.scan_calls import Request
 from hbmodel.store.gateway.store import GatewayStore
+from hbmodel.store.gateway.ttl_attributes import ttl_attributes
 from hbmodel.store.port import Capabilities
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.shell import alter_line, create_line, create_namespace_line
+from hbmodel.store.shell_commands import alter_line, create_line, create_namespace_line
 from hbmodel.store.thrift1.families import KnownFamilies, descriptor_of, family_of
 from hbmodel.store.thrift1.gets import Questions
 from hbmodel.store.thrift1.scans import Thrift1ScanCalls

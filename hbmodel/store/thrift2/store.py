@@ -23,7 +23,7 @@ from hbmodel.store.gateway.filter_language import filter_string
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.retry import Idempotence
 from hbmodel.store.gateway.scanning.scan_calls import Request
-from hbmodel.store.gateway.spread import spread
+from hbmodel.store.gateway.spread_writes import spread
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
 from hbmodel.store.ranges import KeyRange

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hbmodel.store.gateway.attributes import ttl_attributes
 from hbmodel.store.gateway.batches import delete_size, in_batches, put_batches, without_rivals
 from hbmodel.store.gateway.scanning.scan_calls import Request
+from hbmodel.store.gateway.ttl_attributes import ttl_attributes
 from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.thrift2.service import PutCell, PutRow, TColumn, TDelete, TDeleteType, TMutation, TRowMutations
 from hbmodel.store.values import Delete, Put

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from hbmodel.errors import DeclarationError, SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
+from hbmodel.mapping.newer_families import with_families
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.mapping.wider_schema import with_families
 from hbmodel.protocol.clock import wall_time
 from hbmodel.protocol.relocation.migration import DONE
 from hbmodel.store.port import Store

@@ -6,8 +6,8 @@ import json
 
 import click
 
-from hbmodel.tables.forgotten import forget as forget_table
-from hbmodel.tables.forgotten import known
+from hbmodel.tables.forget_table import forget as forget_table
+from hbmodel.tables.forget_table import known
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.questions import confirm, dry_run_option, yes_option

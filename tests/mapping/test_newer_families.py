@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hbmodel as hb
+from hbmodel.mapping.newer_families import with_families
 from hbmodel.mapping.schema import schema_of
-from hbmodel.mapping.wider_schema import with_families
 
 
 @hb.model(table="wider", family="d")

@@ -44,7 +44,7 @@ _ORDERED: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def in_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
+def in_replaced_layout(terms: QueryTerms, layout: TableSchema) -> QueryTerms:
     """Returns a query that finds the objects of a model in the table that the model replaces.
 
     The values in conditions are encoded with the codecs of that table. If a codec cannot store a value, no row has the

@@ -180,7 +180,7 @@ def listing(version: str) -> str:
         pins = _resolved(f"org.apache.hbase:hbase-thrift:{checked(version)}")
     lines = [
         f"# The class path of HBase {version}, its server and gateways: SHA-256, bytes, group:artifact:version.",
-        "# Made by hbmodel.localhbase.pins.listing.",
+        "# Made by hbmodel.localhbase.pinned_jars.listing.",
         *map(str, sorted(pins, key=lambda pin: (pin.group, pin.artifact))),
     ]
     return "\n".join(lines) + "\n"
