@@ -44,6 +44,9 @@ GET_CHUNK = 500
 STARTED_TOGETHER = 16
 """The maximum number of scans of successive ranges that are started together, over all salt buckets."""
 
+SHORT_RANGE = 100
+"""The maximum number of rows that the first portion of each of several scans that are started together reads."""
+
 FIRST_GET = 8
 """The minimum number of rows that the first request of a page asks for if the client may drop some of them."""
 
@@ -107,7 +110,7 @@ class PlanExecutor:
                 for key_range in bucket.ranges
             ]
             if len(ranges) == 1:
-                (batches,) = self.started(self.scans(ranges, plan.filter, plan.reader.columns))
+                (batches,) = self.started(self.scans(ranges, plan.filter, plan.reader.columns, self.first_limit))
                 try:
                     rows = list(itertools.chain.from_iterable(batches))
                 finally:
@@ -160,11 +163,24 @@ class PlanExecutor:
         """Whether the key ranges contain only items, rows that are not objects, and entries that are not current."""
         return self.plan.settled and not self.plan.path.salt.random
 
-    def scans(self, ranges: Iterable[KeyRange], table_filter: Any, columns: Sequence[bytes]) -> list[Scan]:
+    def scans(
+        self, ranges: Iterable[KeyRange], table_filter: Any, columns: Sequence[bytes], limit: int | None
+    ) -> list[Scan]:
         """Returns a scan of each of these ranges."""
-        limit = None if self.wanted is None else self._first_limit
-        batch = self._most if limit is None else min(self._most, max(2, limit))
-        return [Scan(key_range, self.plan.backwards, columns, table_filter, limit, batch) for key_range in ranges]
+        size = self._batch_size(limit)
+        return [Scan(key_range, self.plan.backwards, columns, table_filter, limit, size) for key_range in ranges]
+
+    def _batch_size(self, limit: int | None) -> int:
+        return self._most if limit is None else min(self._most, max(2, limit))
+
+    def _limit_of_each(self, buckets: Sequence[Bucket]) -> int | None:
+        """Returns the limit of the first scan of each bucket. If several buckets are read at the same time, and each
+        may need further scans, the first ones are read in one batch; see `_run`.
+        """
+        limit = self.first_limit
+        if len(buckets) == 1 or (limit is None and all(len(bucket.ranges) == 1 for bucket in buckets)):
+            return limit
+        return self._most if limit is None else min(limit, self._most)
 
     @cached_property
     def _most(self) -> int:
@@ -173,11 +189,13 @@ class PlanExecutor:
         return BATCH if self.plan.order is None else max(least, MERGED_BATCH // max(1, len(self.plan.buckets)))
 
     @cached_property
-    def _first_limit(self) -> int:
+    def first_limit(self) -> int | None:
         """The limit of the first portion of a scan: as many rows as are wanted, or some more if the client may drop
-        rows.
+        rows. None if all rows are wanted.
         """
-        wanted = self.wanted or 0
+        wanted = self.wanted
+        if wanted is None:
+            return None
         random = self.plan.path.salt.random  # to find the last copy of an item, the row after it must be read
         exact = self.scans_exactly or not (random or self.plan.path.index is not None or dropped_by_client(self.plan))
         return wanted if exact else max(FIRST_GET, wanted + random)
@@ -224,7 +242,10 @@ class PlanExecutor:
     def first_scans(self, buckets: Sequence[Bucket], table_filter: Any, columns: Sequence[bytes]) -> list[Scan]:
         """Returns the first scan of each bucket that has any ranges."""
         at = -1 if self.plan.backwards else 0
-        return self.scans([bucket.ranges[at] for bucket in buckets if bucket.ranges], table_filter, columns)
+        live = [bucket for bucket in buckets if bucket.ranges]
+        return self.scans(
+            [bucket.ranges[at] for bucket in live], table_filter, columns, self._limit_of_each(live) if live else None
+        )
 
     @contextmanager
     def _runs(
@@ -241,11 +262,12 @@ class PlanExecutor:
         # The scans of the first range of each bucket are started together, so that a store can send all requests.
         if started is None:
             started = self.started(self.first_scans(live, table_filter, columns))
+        limit = self._limit_of_each(live)
         with ExitStack() as closed:
             for batches in started:
                 closed.callback(close_scan, batches)
             runs = [
-                self._run(first, self.scans(ranges, table_filter, columns), len(live))
+                self._run(first, self.scans(ranges, table_filter, columns, limit), len(live))
                 for first, ranges in zip(started, ordered, strict=True)
             ]
             for run in runs:
@@ -258,7 +280,8 @@ class PlanExecutor:
         """Yields the batches of a bucket that is read alone. This is a fast path: most queries read one bucket, and
         often only few rows.
         """
-        scans = self.scans(bucket.ranges[::-1] if self.plan.backwards else bucket.ranges, table_filter, columns)
+        ranges = bucket.ranges[::-1] if self.plan.backwards else bucket.ranges
+        scans = self.scans(ranges, table_filter, columns, self.first_limit)
         (first,) = self.started(scans[:1])
         try:
             yield from self._run(first, scans, 1)
@@ -274,9 +297,12 @@ class PlanExecutor:
         the limit is reached, the rest of the scan is read in growing portions, and finally without a limit. For a
         covering index, the rest is read without marks of deleted entries, which may have used up the limit.
 
-        After scans that end with their first batch, the next ones are started together, each time twice as many, but
-        no more than probably hold the items that are still wanted. So short ranges do not cost a round trip each, and
-        few scans wait behind a long one, where their scanners may expire.
+        After short scans, the next ones are started together, each time twice as many, but no more than probably hold
+        the items that are still wanted. So short ranges do not cost a round trip each.
+
+        A store may have few connections, and a scan that is read for a long time occupies one. So a run never holds an
+        unfinished scan while it starts another one: scans that are started together have a limit of one batch, and if
+        several buckets are read at the same time, all scans after the first one have such a limit.
 
         Args:
             runs: the number of buckets that are read at the same time.
@@ -284,7 +310,7 @@ class PlanExecutor:
         # If there are many runs, many rows have been read when one run needs more rows, so the next portion of that run
         # is larger.
         growth = max(2, runs)
-        limit, size = scans[0].limit, scans[0].batch_size
+        limit = scans[0].limit
         batches, started = first, deque([(scans[0], first)])
         begun, together, rows, long = 1, 1, 0, False
         try:
@@ -293,11 +319,8 @@ class PlanExecutor:
                     together, long = 1 if long else min(2 * together, max(1, STARTED_TOGETHER // runs)), False
                     if self.wanted is not None and 0 < rows < self.wanted:
                         together = min(together, math.ceil((self.wanted - rows) * begun / rows))
-                    following = [
-                        scan if scan.limit == limit and scan.batch_size == size
-                        else evolve(scan, limit=limit, batch_size=size)
-                        for scan in scans[begun : begun + together]
-                    ]  # fmt: skip
+                    most = limit if together == 1 else min(SHORT_RANGE, limit or SHORT_RANGE)
+                    following = [self._limited(scan, most) for scan in scans[begun : begun + together]]
                     started.extend(zip(following, self.started(following), strict=True))
                     begun += len(following)
                 scan, batches = started.popleft()
@@ -312,19 +335,25 @@ class PlanExecutor:
                     rows += count
                     if scan.limit is None or count < scan.limit:
                         break
-                    limit = max(FIRST_GET, growth * scan.limit)
-                    limit, size = (None, self._most) if limit >= self._most else (limit, limit)
                     rest = scan.range.before(last) if scan.reversed else scan.range.after(last)
                     if rest.empty:
                         break
+                    if scan.limit == limit:
+                        limit = max(FIRST_GET, growth * scan.limit)
+                        limit = limit if limit < self._most else (None if runs == 1 else self._most)
                     chosen = scan.filter if self.plan.covering is None else self.plan.filter_of_rest
-                    scan = evolve(scan, range=rest, filter=chosen, limit=limit, batch_size=size)
+                    scan = self._limited(evolve(scan, range=rest, filter=chosen), limit)
                     (batches,) = self.started([scan])
                 long |= fetched > 1
         finally:
             close_scan(batches)
             for _, batches in started:
                 close_scan(batches)
+
+    def _limited(self, scan: Scan, limit: int | None) -> Scan:
+        """Returns a scan with another limit, which is read in one batch if there is a limit."""
+        size = self._batch_size(limit)
+        return scan if (scan.limit, scan.batch_size) == (limit, size) else evolve(scan, limit=limit, batch_size=size)
 
     def _reread(self, batch: Sequence[Row]) -> Sequence[Row]:
         """Returns the rows of a batch. Rows whose liveness cell was returned without its value are read again."""

@@ -170,7 +170,10 @@ def _in_ranges(executor: PlanExecutor, ranges: Sequence[KeyRange | None], togeth
     for begin in range(0, len(live), together):
         some = live[begin : begin + together]
         scans = executor.scans(
-            [key_range for at in some if (key_range := ranges[at]) is not None], plan.filter, columns
+            [key_range for at in some if (key_range := ranges[at]) is not None],
+            plan.filter,
+            columns,
+            executor.first_limit,
         )
         started = executor.started(scans)
         try:

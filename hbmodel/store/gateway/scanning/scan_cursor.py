@@ -77,6 +77,11 @@ class Cursor:
         return not self.is_long or (self.remaining is not None and self.remaining <= self.scan.batch_size)
 
     @property
+    def is_brief(self) -> bool:
+        """Whether all rows of the scan fit into a single batch."""
+        return self.scan.limit is not None and self.scan.limit <= self.scan.batch_size
+
+    @property
     def size(self) -> int:
         """The approximate size in bytes of a request that describes the scan."""
         scan = self.scan.range

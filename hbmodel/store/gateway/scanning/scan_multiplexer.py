@@ -58,6 +58,9 @@ class ScanMultiplexer:
     if its reader is slow. The scanners belong to this connection. When it breaks, each scan opens a new scanner after
     the last row that it has received.
 
+    If no scan can have more rows than fit into one batch, all scans are read as soon as one is. The connection is then
+    free again, however long the callers work on the rows, and whatever else they read in the meantime.
+
     Args:
         lease: the lease of the connection, which is released when the last scan ends.
         backoff: how often and for how long a broken scan is resumed while it receives no row.
@@ -86,6 +89,7 @@ class ScanMultiplexer:
         self._patience = timeout
         self._put_off: HbmodelError | None = None
         self._ahead = -(-REQUESTS_AHEAD // len(cursors))
+        self._brief = len(self.cursors) > 1 and all(cursor.is_brief for cursor in self.cursors)
         self._ended = 0
         self._under_way: deque[tuple[Cursor, int, Step]] = deque()
         self._lock = threading.Lock()
@@ -117,7 +121,10 @@ class ScanMultiplexer:
         with self._lock:
             self._notice_fork()
             try:
-                return self._next_batch(cursor)
+                batch = self._next_batch(cursor)
+                if self._brief:
+                    self._read_all()
+                return batch
             except HbmodelError as error:
                 if error is not cursor.error:  # the store was closed, or an HTTP server refuses the requests
                     cursor.error = error
@@ -179,6 +186,13 @@ class ScanMultiplexer:
             with _Later(self):  # request more rows before the caller works on this batch
                 self._ask_for_rows(cursor)
         return batch
+
+    def _read_all(self) -> None:
+        """Reads the rows of all scans. Failures are raised when the rows of a scan are requested."""
+        with _Later(self):
+            for cursor in self.cursors:
+                while not cursor.finished and cursor.trouble is None:
+                    self._advance(cursor)
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
