@@ -44,6 +44,12 @@ class Counted:
     hits: hb.Column[int] = hb.counter("h")
 
 
+@hb.model(table=f"trips_bare_{ID}", family="d")
+class Bare:
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    hits: hb.Column[int] = hb.counter("h")
+
+
 @hb.model(table=f"trips_indexed_{ID}", family="d")
 class Indexed:
     number: hb.Key[int] = hb.key(hb.UInt32)
@@ -71,7 +77,7 @@ class External:
     text: hb.Column[str | None] = hb.column("t", default=None)
 
 
-MODELS = (Plain, Flagged, Counted, Indexed, Versioned, Wide, External)
+MODELS = (Plain, Flagged, Counted, Bare, Indexed, Versioned, Wide, External)
 
 numbers = itertools.count(1_000)
 
@@ -98,7 +104,14 @@ CALLS: dict[str, list[Work]] = {
         lambda session: session.put(Plain, number=1, first="b"),
         lambda session: session.put(Plain, number=next(numbers), first="b"),
     ],
-    "`increment`": [lambda session: session.increment(Counted(number=1), Counted.hits)],
+    "`increment`, `increment_key`": [
+        lambda session: session.increment(Counted(number=1), Counted.hits),
+        lambda session: session.increment_key(Counted, Counted.hits, number=1),
+    ],
+    "`increment`, `increment_key` of a model that has no required column, index, version or flag": [
+        lambda session: session.increment(Bare(number=1), Bare.hits),
+        lambda session: session.increment_key(Bare, Bare.hits, number=1),
+    ],
     "query: a page of 20, `first()`, `exists()` or `count()`": [
         lambda session: session.query(Plain).where(Plain.number >= 10).page(20),
         lambda session: session.query(Plain).where(Plain.number >= 10).first(),
@@ -135,7 +148,8 @@ CALLS: dict[str, list[Work]] = {
         lambda session: session.update_key(Wide, row=1, number=ROWS - 1, text=str(next(numbers))),
     ],
     "wide rows: `delete` and `commit`": [lambda session: session.delete_key(Wide, row=2, number=next(numbers))],
-    "tables of other programs: `put`, or `put_all` of up to 1,000 rows": [
+    "tables of other programs: `put`, or `put_all` of up to 1,000 rows; see [rows that are written in parts]"
+    "(sessions.md#rows-that-are-written-in-parts)": [
         lambda session: session.put(External, number=1, text="b"),
         lambda session: session.put_all(External, [{"number": number, "text": "b"} for number in range(1_000)]),
     ],
