@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
+from hbmodel.errors import DecodingError
+from hbmodel.store import Put
 from tests.support.beds import HBASE, Bed, fresh
 from tests.support.examples import examples
 from tests.support.faulty import FaultyStore
@@ -234,6 +236,44 @@ def test_a_failed_delete_names_the_row_that_was_refused() -> None:
             "reason: ClockError: The row has a cell whose timestamp is further in the future than the clock bound"
         )
         assert [found.number for found in session.query(Order).where(Order.state == "odd")] == [3, 1, 0]
+
+
+@hb.model(table="covered_orders", family="d")
+class Covered:
+    """A versioned model with an index from which whole objects are read."""
+
+    shop: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    total: hb.Column[int] = hb.column("n", hb.Int32)
+    tag: hb.Column[str | None] = hb.column("t", default=None)
+    version: hb.Column[int] = hb.version()
+    by_total = hb.index("total", covers=("tag",))
+
+
+def damaged() -> hb.Store:
+    """A store with twenty objects, of which one has a damaged row and a sound entry."""
+    store = fresh(Covered)
+    with hb.Session(store) as session:
+        session.add_all(Covered(shop="a", number=n, total=1) for n in range(20))
+    store.put("covered_orders", [Put(hb.row_key(Covered, shop="a", number=7), {b"d:n": b"xx"})])
+    return store
+
+
+def test_a_row_that_only_its_entry_shows_to_be_readable_is_kept_and_reported() -> None:
+    store, errors = damaged(), list[Any]()
+    query = hb.Session(store).query(Covered).where(Covered.total == 1).on_unreadable(errors.append)
+    assert query.delete() == 19
+    (error,) = errors
+    assert isinstance(error, DecodingError)
+    assert error.key == hb.row_key(Covered, shop="a", number=7)
+    assert store.get("covered_orders", [error.key])[0].columns[b"d:n"].value == b"xx"  # type: ignore[union-attr]
+
+
+def test_the_deletes_of_the_last_commit_are_counted_too() -> None:
+    query = hb.Session(damaged()).query(Covered).where(Covered.total == 1)
+    with pytest.raises(hb.PartialWrite) as caught:
+        query.delete()
+    assert (caught.value.deleted, len(caught.value.failures)) == (19, 1)
 
 
 def test_what_is_refused() -> None:

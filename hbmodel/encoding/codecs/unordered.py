@@ -26,7 +26,10 @@ V = TypeVar("V")
 def _separator(separator: Any) -> bytes:
     if not isinstance(separator, str | bytes):
         raise DeclarationError("The separator after a digest must be text or bytes.", found=repr(separator))
-    return separator.encode() if isinstance(separator, str) else bytes(separator)
+    try:
+        return separator.encode() if isinstance(separator, str) else bytes(separator)
+    except UnicodeEncodeError:
+        raise DeclarationError("The separator after a digest is not valid text.", found=repr(separator)) from None
 
 
 def _fixed(codec: Any) -> Any:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
 
-from hbmodel.errors import ConditionFailed, ConflictError, HbmodelError, PartialWrite
+from hbmodel.errors import ConditionFailed, ConflictError, DecodingError, HbmodelError, IncompleteRow, PartialWrite
 from hbmodel.mapping.rows.mapper import key_of
-from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.writes import DeleteRow
 from hbmodel.query.ask.paging import Page
@@ -51,12 +50,15 @@ class BulkDelete:
         keys = evolve(terms, selection=selection, loading=())
         deleted, token = 0, None
         while True:
+            calls: list[Pending] = []
             try:
                 page = self.read(keys, batch_size, token)
                 found = page.items if selection is not None else [key_of(schema, item) for item in page]
-                deleted += self._delete(terms, [dict(zip(names, key, strict=True)) for key in found])
+                calls += _calls(terms, [dict(zip(names, key, strict=True)) for key in found])
+                self._delete(terms, calls)
             except HbmodelError as error:
                 self.work.discard()
+                deleted += _deleted(calls)
                 if not deleted and not isinstance(error, PartialWrite):
                     raise
                 raise PartialWrite(
@@ -69,17 +71,17 @@ class BulkDelete:
                         "deleted": deleted,
                     },
                 ) from error
+            deleted += _deleted(calls)
             if page and self.progress is not None:
                 self.progress(deleted)
             token = page.next_token
             if token is None:
                 return deleted
 
-    def _delete(self, terms: QueryTerms, keys: list[dict[str, Any]]) -> int:
-        """Deletes some objects in one commit, and returns how many were deleted. Objects of a versioned model are kept
-        if they no longer satisfy the query.
+    def _delete(self, terms: QueryTerms, calls: Sequence[Pending]) -> None:
+        """Deletes some objects in one commit. Objects of a versioned model are kept if they no longer satisfy the
+        query, or if an index had all their fields but their rows cannot be read.
         """
-        calls = [call for key in keys if (call := _call(terms, terms.schema, key)) is not None]
         for call in calls:
             self.work.add(call)
         try:
@@ -89,12 +91,21 @@ class BulkDelete:
             errors = [
                 call.outcome.error for call in calls if call.outcome is not None and call.outcome.error is not None
             ]
-            if unfinished or not all(isinstance(error, ConditionFailed) for error in errors):
+            kept = ConditionFailed if terms.on_unreadable is None else (ConditionFailed, DecodingError, IncompleteRow)
+            if unfinished or not all(isinstance(error, kept) for error in errors):
                 raise
-        return sum(call.outcome is not None and call.outcome.action == "deleted" for call in calls)
+            for error in errors:
+                if terms.on_unreadable is not None and isinstance(error, DecodingError | IncompleteRow):
+                    terms.on_unreadable(error)
 
 
-def _call(terms: QueryTerms, schema: TableSchema, key: dict[str, Any]) -> Pending | None:
+def _calls(terms: QueryTerms, keys: Iterable[dict[str, Any]]) -> Iterator[Pending]:
+    schema = terms.schema
     condition = terms.predicate if schema.versioned else None
-    rows = known_rows(schema, key)
-    return Pending(schema, key, [DeleteRow(key, row, UNKNOWN, condition) for row in rows]) if rows else None
+    for key in keys:
+        if rows := known_rows(schema, key):
+            yield Pending(schema, key, [DeleteRow(key, row, UNKNOWN, condition) for row in rows])
+
+
+def _deleted(calls: Iterable[Pending]) -> int:
+    return sum(call.outcome is not None and call.outcome.action == "deleted" for call in calls)
