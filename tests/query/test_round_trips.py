@@ -233,8 +233,8 @@ def test_short_ranges_are_read_together(bed: Bed, model: Any) -> None:
     assert pages == every
 
 
-def test_a_range_of_several_batches_is_read_alone(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "BATCH", 3)
+def test_after_a_long_range_the_next_one_is_read_alone(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "SHORT_RANGE", 3)
     session = bed.use(Ranged)
     long = {SHOPS[3], SHOPS[9]}
     session.add_all(Ranged(shop=shop, number=n, text="x") for shop in SHOPS for n in range(8 if shop in long else 1))
@@ -243,8 +243,8 @@ def test_a_range_of_several_batches_is_read_alone(bed: Bed, monkeypatch: pytest.
     found = session.query(Ranged).where(Ranged.shop.in_(SHOPS)).all()
     assert [(item.shop, item.number) for item in found] == sorted((item.shop, item.number) for item in found)
     assert len(found) == 64
-    # The shops 3 and 9 have long ranges.
-    assert scans_of(bed) == [1, 2, 4, 1, 2, 1, 2, 4, 8, 16, 9]
+    # The ranges of shops 3 and 9 are long, and each of them needs another scan.
+    assert scans_of(bed) == [1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8, 16, 9]
 
 
 def test_no_more_ranges_are_begun_than_hold_what_is_wanted(bed: Bed) -> None:

@@ -45,7 +45,9 @@ STARTED_TOGETHER = 16
 """The maximum number of scans of successive ranges that are started together, over all salt buckets."""
 
 SHORT_RANGE = 100
-"""The maximum number of rows that the first portion of each of several scans that are started together reads."""
+"""The number of rows up to which a range is short. After a longer one, the next range is read alone. Each of several
+scans that are started together reads at most this many rows at first.
+"""
 
 FIRST_GET = 8
 """The minimum number of rows that the first request of a page asks for if the client may drop some of them."""
@@ -319,17 +321,17 @@ class PlanExecutor:
                     together, long = 1 if long else min(2 * together, max(1, STARTED_TOGETHER // runs)), False
                     if self.wanted is not None and 0 < rows < self.wanted:
                         together = min(together, math.ceil((self.wanted - rows) * begun / rows))
-                    most = limit if together == 1 else min(SHORT_RANGE, limit or SHORT_RANGE)
+                    most = limit if together == 1 else min(SHORT_RANGE, self._most, limit or SHORT_RANGE)
                     following = [self._limited(scan, most) for scan in scans[begun : begun + together]]
                     started.extend(zip(following, self.started(following), strict=True))
                     begun += len(following)
                 scan, batches = started.popleft()
-                fetched = 0
+                before = rows
                 while True:
                     last, count = b"", 0
                     for batch in batches:
                         self.check()
-                        last, count, fetched = batch[-1].row, count + len(batch), fetched + 1
+                        last, count = batch[-1].row, count + len(batch)
                         yield self._reread(batch)
                     self.check()
                     rows += count
@@ -344,7 +346,7 @@ class PlanExecutor:
                     chosen = scan.filter if self.plan.covering is None else self.plan.filter_of_rest
                     scan = self._limited(evolve(scan, range=rest, filter=chosen), limit)
                     (batches,) = self.started([scan])
-                long |= fetched > 1
+                long |= rows - before > SHORT_RANGE
         finally:
             close_scan(batches)
             for _, batches in started:

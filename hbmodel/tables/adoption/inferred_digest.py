@@ -5,7 +5,7 @@ hand.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from attrs import evolve, frozen
@@ -64,22 +64,34 @@ def find_digest(
         proof: how many bits of the digests of different fields must agree, so that the agreement is not taken for
             chance.
     """
-    shortest = min(map(len, keys))
-    for algorithm in ALGORITHMS:
-        for hex in (True, False):
-            size = hashlib.new(algorithm).digest_size * (2 if hex else 1)
-            for length in range(1, min(size, shortest - 1) + 1):
-                for separator in (b"", *separators):
-                    found = FoundDigest(
-                        algorithm, length, hex, separator, [key[length + len(separator) :] for key in keys]
-                    )
-                    if not all(found.rests) or not all(key.startswith(separator, length) for key in keys):
-                        continue
-                    fields = first_fields(found.rests)
-                    agree = all(key.startswith(_digest(found, each)) for key, each in zip(keys, fields, strict=True))
-                    if agree and len(set(fields)) * length * (4 if hex else 8) >= proof:
-                        return found
+    for candidate in _candidates(min(keys, key=len), separators):
+        separator, start = candidate.separator, candidate.length + len(candidate.separator)
+        rests = [key[start:] for key in keys]
+        if not all(rests) or not all(key.startswith(separator, candidate.length) for key in keys):
+            continue
+        fields = first_fields(rests)
+        bits = len(set(fields)) * candidate.length * (4 if candidate.hex else 8)
+        if bits >= proof and all(
+            key.startswith(_digest(candidate, field)) for key, field in zip(keys, fields, strict=True)
+        ):
+            return evolve(candidate, rests=rests)
     return None
+
+
+def _candidates(key: bytes, separators: Sequence[bytes]) -> Iterator[FoundDigest]:
+    """Yields the digests that a single key may begin with. There are few, so not every digest is tried on all keys."""
+    for algorithm in ALGORITHMS:
+        size = hashlib.new(algorithm, usedforsecurity=False).digest_size
+        for hex in (True, False):
+            for length in range(1, min(size * (2 if hex else 1), len(key) - 1) + 1):
+                for separator in (b"", *separators):
+                    rest = key[length + len(separator) :]
+                    candidate = FoundDigest(algorithm, length, hex, separator, ())
+                    if key.startswith(separator, length) and any(
+                        field and key.startswith(_digest(candidate, field))
+                        for field in (rest, *(rest.partition(delimiter)[0] for delimiter in separators))
+                    ):
+                        yield candidate
 
 
 def _digest(found: FoundDigest, data: bytes) -> bytes:
