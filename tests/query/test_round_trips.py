@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.query.run import executor
 from hbmodel.store.gateway.wire.connection import ThriftConnection
 from tests.support.beds import ATOMIC, Bed, fresh
 from tests.support.faulty import RecordingStore
@@ -233,16 +232,15 @@ def test_short_ranges_are_read_together(bed: Bed, model: Any) -> None:
     assert pages == every
 
 
-def test_after_a_long_range_the_next_one_is_read_alone(bed: Bed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "SHORT_RANGE", 3)
+def test_after_a_long_range_the_next_one_is_read_alone(bed: Bed) -> None:
     session = bed.use(Ranged)
     long = {SHOPS[3], SHOPS[9]}
-    session.add_all(Ranged(shop=shop, number=n, text="x") for shop in SHOPS for n in range(8 if shop in long else 1))
+    session.add_all(Ranged(shop=shop, number=n, text="x") for shop in SHOPS for n in range(120 if shop in long else 1))
     session.commit()
     bed.store.calls.clear()
     found = session.query(Ranged).where(Ranged.shop.in_(SHOPS)).all()
     assert [(item.shop, item.number) for item in found] == sorted((item.shop, item.number) for item in found)
-    assert len(found) == 64
+    assert len(found) == 288
     # The ranges of shops 3 and 9 are long, and each of them needs another scan.
     assert scans_of(bed) == [1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8, 16, 9]
 
