@@ -259,10 +259,11 @@ def damaged() -> hb.Store:
     return store
 
 
-def test_a_row_that_only_its_entry_shows_to_be_readable_is_kept_and_reported() -> None:
+@pytest.mark.parametrize("size", [1, 3, 1000])  # a commit whose only call fails raises the error of the call
+def test_a_row_that_only_its_entry_shows_to_be_readable_is_kept_and_reported(size: int) -> None:
     store, errors = damaged(), list[Any]()
     query = hb.Session(store).query(Covered).where(Covered.total == 1).on_unreadable(errors.append)
-    assert query.delete() == 19
+    assert query.delete(batch_size=size) == 19
     (error,) = errors
     assert isinstance(error, DecodingError)
     assert error.key == hb.row_key(Covered, shop="a", number=7)

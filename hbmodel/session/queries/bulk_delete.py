@@ -86,17 +86,21 @@ class BulkDelete:
             self.work.add(call)
         try:
             self.work.commit()
-        except (ConditionFailed, ConflictError, PartialWrite):
+        except (ConditionFailed, ConflictError, DecodingError, IncompleteRow, PartialWrite):
             unfinished = any(call.remaining for call in calls)
             errors = [
                 call.outcome.error for call in calls if call.outcome is not None and call.outcome.error is not None
             ]
-            kept = ConditionFailed if terms.on_unreadable is None else (ConditionFailed, DecodingError, IncompleteRow)
-            if unfinished or not all(isinstance(error, kept) for error in errors):
+            unreadable = [error for error in errors if isinstance(error, DecodingError | IncompleteRow)]
+            changed = [error for error in errors if isinstance(error, ConditionFailed)]
+            if unfinished or len(changed) + len(unreadable) < max(1, len(errors)):
                 raise
-            for error in errors:
-                if terms.on_unreadable is not None and isinstance(error, DecodingError | IncompleteRow):
-                    terms.on_unreadable(error)
+            if terms.on_unreadable is None:
+                if unreadable:
+                    raise
+                return
+            for error in unreadable:
+                terms.on_unreadable(error)
 
 
 def _calls(terms: QueryTerms, keys: Iterable[dict[str, Any]]) -> Iterator[Pending]:
