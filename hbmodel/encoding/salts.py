@@ -92,7 +92,7 @@ class Salt(ABC):
 
 
 MOST_BUCKETS = 4096
-"""The maximum number of buckets."""
+"""The maximum number of buckets of a `TextSalt`, as many as the largest `DigestSalt` has."""
 
 
 def _bucket_count(buckets: Any) -> int:

@@ -74,6 +74,13 @@ class SliceScan:
     )
 
     @property
+    def rows_at_once(self) -> int | None:
+        """The maximum number of rows that one table scan reads, or None. A scan with a limit reads one batch, so that
+        it occupies no connection while the caller reads something else.
+        """
+        return None if self.limit is None else max(1, min(self.batch_size, self.limit))
+
+    @property
     def whole(self) -> bool:
         """Whether many rows are read, forwards and to their ends."""
         return not (self.single or self.reversed or self.limit is not None)
@@ -136,8 +143,8 @@ class SliceReader:
             reversed=scan.reversed and not scan.single,
             columns=[self._wide.family],
             filter=chosen,
-            limit=1 if scan.single else scan.limit,
-            batch_size=scan.batch_size if scan.limit is None else max(1, min(scan.batch_size, scan.limit)),
+            limit=1 if scan.single else scan.rows_at_once,
+            batch_size=scan.batch_size if scan.rows_at_once is None else scan.rows_at_once,
             cells=cells,
         )
 
@@ -268,7 +275,7 @@ class SliceReader:
             if wider is not None:
                 close_scan(batches)
                 return wider[1]
-        if scan.single or count != scan.limit:
+        if scan.single or count != scan.rows_at_once:
             return None
         rows = self._behind(scan, last)
         return None if rows.empty else evolve(scan, rows=rows, limit=4 * count)

@@ -13,8 +13,7 @@ EVERY = 60.0
 """The number of seconds after which a wait is mentioned again."""
 
 SHORT = 5.0
-"""A wait that lasts at most this many seconds is not mentioned, unless its programs can be named to a user who waits.
-"""
+"""A wait of at most this many seconds is not logged. The command line mentions it only if it can name the programs."""
 
 
 def wait_text(seconds: float, whom: Awaited, writers: Sequence[str]) -> str:

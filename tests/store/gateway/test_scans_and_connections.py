@@ -43,6 +43,15 @@ class Tagged:
     tags: hb.Column[list[int]] = hb.column("t", hb.Json(list[int]))
 
 
+@hb.model(table=f"scans_days_{SUFFIX}", family="d", salt=hb.HashSalt(8))
+class Noted:
+    """Wide rows in more buckets than a store has connections, and more rows in each than one batch has."""
+
+    day: hb.Key[int] = hb.key(hb.UInt32)
+    number: hb.Key[int] = hb.key(hb.UInt32, in_qualifier=True)
+    tags: hb.Column[list[int]] = hb.column("t", hb.Json(list[int]))
+
+
 @pytest.fixture(scope="module", params=["thrift1", "thrift2"])
 def url(request: pytest.FixtureRequest) -> str:
     hbase = request.getfixturevalue("hbmodel_hbase")
@@ -52,15 +61,17 @@ def url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def filled(url: str) -> Iterator[str]:
     with hb.connect(url) as store:
-        hb.create_tables(store, Sale, Visit, Tagged, splits={model: hb.tables.AtKeys([]) for model in (Sale, Tagged)})
+        splits = {model: hb.tables.AtKeys([]) for model in (Sale, Tagged, Noted)}
+        hb.create_tables(store, Sale, Visit, Tagged, Noted, splits=splits)
         session = hb.Session(store)
         session.bulk_add(Sale(shop=shop, number=n, text="x") for shop in SHOPS for n in range(20))
         session.bulk_add(
             Visit(shop=shop, number=n, text="x") for at, shop in enumerate(SHOPS) for n in range(1 if at < 31 else 700)
         )
         session.bulk_add(Tagged(number=n, tags=[n // 19_000]) for n in range(20_000))
+        session.bulk_add(Noted(day=n, number=at, tags=[n // 6_300]) for n in range(6_400) for at in range(2))
         yield url
-        hb.drop_tables(store, Sale, Visit, Tagged)
+        hb.drop_tables(store, Sale, Visit, Tagged, Noted)
 
 
 @pytest.fixture
@@ -135,3 +146,11 @@ def test_a_limit_over_more_buckets_than_connections(store: hb.Store) -> None:
     for limit in (1, 5, 60):
         assert [each.number for each in tagged.limit(limit)] == list(range(19_000, 19_000 + limit))
     assert tagged.count() == 1_000
+
+
+@pytest.mark.lengthy
+def test_a_limit_over_wide_rows_in_many_buckets(store: hb.Store) -> None:
+    noted = hb.Session(store).query(Noted).where(Noted.tags.contains(1)).allow_full_scan()
+    for limit in (1, 5, 60):
+        expected = [(6_300 + at // 2, at % 2) for at in range(limit)]
+        assert [(each.day, each.number) for each in noted.limit(limit)] == expected
