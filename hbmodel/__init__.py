@@ -65,14 +65,15 @@ if TYPE_CHECKING:
         UnknownOutcome,
     )
     from hbmodel.mapping.declare.computed import computed
-    from hbmodel.mapping.declare.families import family
-    from hbmodel.mapping.declare.fields import Column, Key, asc, column, counter, desc, each, flag, index, key, version
+    from hbmodel.mapping.declare.family_options import family
+    from hbmodel.mapping.declare.fields import Column, Key, column, counter, flag, key, version
+    from hbmodel.mapping.declare.index_declaration import asc, desc, each, index
     from hbmodel.mapping.declare.map_declaration import Map, map_column
     from hbmodel.mapping.declare.model import mixin, model
     from hbmodel.mapping.rows.object_copies import asdict, evolve
     from hbmodel.mapping.rows.raw_access import decode, row_key
     from hbmodel.protocol.writes import Outcome
-    from hbmodel.query.ask.paging import Page
+    from hbmodel.query.ask.continuation_tokens import Page
     from hbmodel.query.ask.query import Query
     from hbmodel.session.connect import connect
     from hbmodel.session.factory import SessionFactory
@@ -112,14 +113,15 @@ else:
             ),
             "mapping.declare.computed": "computed",
             "mapping.rows.object_copies": "asdict evolve",
-            "mapping.declare.families": "family",
-            "mapping.declare.fields": "Column Key asc column counter desc each flag index key version",
+            "mapping.declare.family_options": "family",
+            "mapping.declare.fields": "Column Key column counter flag key version",
+            "mapping.declare.index_declaration": "asc desc each index",
             "tables.advice.key_description": "describe",
             "mapping.declare.map_declaration": "Map map_column",
             "mapping.declare.model": "mixin model",
             "mapping.rows.raw_access": "decode row_key",
             "protocol.writes": "Outcome",
-            "query.ask.paging": "Page",
+            "query.ask.continuation_tokens": "Page",
             "query.ask.query": "Query",
             "session.connect": "connect",
             "session.factory": "SessionFactory",

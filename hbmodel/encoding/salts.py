@@ -11,7 +11,7 @@ from zlib import crc32
 from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs import JSON
-from hbmodel.encoding.codecs.unordered import digest_function
+from hbmodel.encoding.codecs.reversed_and_digests import digest_function
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.object_key_layout import ObjectKeyLayout, unescaped
 from hbmodel.errors import DeclarationError, DecodingError, RowKeyError

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.salts import BoundSalt
-from hbmodel.mapping.index_kinds.part import Condition, IndexPart
+from hbmodel.mapping.index_kinds.base import Condition, IndexPart
 from hbmodel.mapping.index_kinds.partial import where_spec
 from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.predicates import Predicate, describe

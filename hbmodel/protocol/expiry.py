@@ -154,7 +154,7 @@ def end_of_unindexed(row: Row, column: bytes) -> int | None:
     the column `column`. The row must have been read with every column of the model.
 
     A later put without a TTL leaves that cell in place. So the cell counts only if no other cell is newer, apart from
-    stamps (see `server_time`).
+    stamps (see `ttl_timestamps`).
     """
     cell = row.columns.get(column)
     stamp = column.removesuffix(EXPIRY_QUALIFIER) + STAMP_QUALIFIER

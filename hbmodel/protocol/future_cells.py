@@ -16,9 +16,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from hbmodel.errors import ClockError
 from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema
-from hbmodel.protocol.clock import time_above
+from hbmodel.protocol.corrected_clock import time_above
 from hbmodel.protocol.operations import AskIfAhead, AwaitClock, DeleteRows, GetRows, Protocol, ReadClock
-from hbmodel.protocol.server_time import is_trace
+from hbmodel.protocol.ttl_timestamps import is_trace
 from hbmodel.store.values import Cell, Delete, Put, Row
 
 MARGIN = 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.server_time import OWN
+from hbmodel.protocol.ttl_timestamps import OWN
 from hbmodel.store.values import Row
 
 

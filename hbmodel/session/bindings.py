@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.clock import LONGEST_CALL
+from hbmodel.protocol.corrected_clock import LONGEST_CALL
 from hbmodel.protocol.relocation.migration import DONE, phase_of
 from hbmodel.session.dictionary_names import NamedRows, SessionNames
 from hbmodel.store.clock_tick import let_tick_pass

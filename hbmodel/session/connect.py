@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from hbmodel.errors import StoreURLError
-from hbmodel.query.ask.paging import FernetSeal
+from hbmodel.query.ask.continuation_tokens import FernetSeal
 from hbmodel.store.observed import ObservedStore, OnCall, check_on_call
 from hbmodel.store.open import open_store
 from hbmodel.store.port import Store

@@ -9,7 +9,7 @@ from typing import Any
 from hbmodel.errors import UnknownName
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.indexed.verify_entries import newest_of
+from hbmodel.protocol.indexed.entry_verifier import newest_of
 from hbmodel.store.port import Store
 
 

@@ -15,10 +15,10 @@ from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.rows.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.schema import TableSchema, schema_of, schema_of_object
 from hbmodel.mapping.version_cell import UNKNOWN
-from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
+from hbmodel.protocol.corrected_clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import DeleteRow, Outcome, put_object
-from hbmodel.query.ask.paging import FernetSeal, Seal
+from hbmodel.query.ask.continuation_tokens import FernetSeal, Seal
 from hbmodel.query.ask.query import Query, Source
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.terms import QueryTerms

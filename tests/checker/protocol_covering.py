@@ -16,11 +16,11 @@ import hbmodel as hb
 from hbmodel.mapping.rows.covering import EntryDecoder, fields_held, is_verified
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder, Values
 from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.protocol.indexed.entry_verifier import CoveringReader, EntryScope, EntryVerifier
 from hbmodel.protocol.indexed.index_build import RowIndexer
 from hbmodel.protocol.indexed.index_repair import marker_of, purge_markers, repair_entries, reverify_entries
 from hbmodel.protocol.indexed.index_verify import Entry
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
-from hbmodel.protocol.indexed.verify_entries import CoveringReader, EntryScope, EntryVerifier
 from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object

@@ -9,8 +9,8 @@ from typing import Any
 
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import Values
+from hbmodel.protocol.indexed.entry_verifier import EntryVerifier
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
-from hbmodel.protocol.indexed.verify_entries import EntryVerifier
 from tests.checker.behaviour import once
 from tests.checker.clocks import Clocks, over_stores
 from tests.checker.protocol_adapter import Store

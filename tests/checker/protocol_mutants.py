@@ -12,9 +12,9 @@ from attrs import evolve, frozen
 from hbmodel.mapping.rows.covering import VERIFIED
 from hbmodel.mapping.rows.mapper import Values
 from hbmodel.mapping.schema import LIVE
+from hbmodel.protocol.indexed.entry_verifier import EntryVerifier
 from hbmodel.protocol.indexed.index_build import RowEntries, RowIndexer
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
-from hbmodel.protocol.indexed.verify_entries import EntryVerifier
 from hbmodel.protocol.operations import (
     Acknowledge,
     CheckAndMutate,

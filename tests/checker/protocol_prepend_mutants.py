@@ -22,7 +22,7 @@ from hbmodel.protocol.operations import (
     PutRows,
 )
 from hbmodel.protocol.prepend import KeyPrefix
-from hbmodel.protocol.server_time import OWN
+from hbmodel.protocol.ttl_timestamps import OWN
 from tests.checker.protocol_adapter import StoredCell
 from tests.checker.protocol_prepend import ATOMIC, CLAIMING, PrependConfiguration, Remark, Rules, SaltedRemark, prepends
 

@@ -10,12 +10,12 @@ from attrs import evolve, frozen
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder, Values
 from hbmodel.mapping.schema import LIVE, Index, TableSchema
+from hbmodel.protocol.indexed.entry_verifier import EntryScope, EntryVerifier
 from hbmodel.protocol.indexed.index_build import RowIndexer, index_rows
 from hbmodel.protocol.indexed.index_repair import marker_of, purge_markers, repair_entries
 from hbmodel.protocol.indexed.index_verify import Entry
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed.indexed_write import insert_indexed, write_indexed_batch
-from hbmodel.protocol.indexed.verify_entries import EntryScope, EntryVerifier
 from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, Protocol, PutRows, ReadClock
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, put_object
 from hbmodel.store import Delete

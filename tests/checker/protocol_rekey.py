@@ -15,9 +15,9 @@ from hbmodel.errors import HbmodelError
 from hbmodel.mapping.rows.covering import EntryDecoder, fields_held, verification
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.indexed.entry_verifier import CoveringReader, EntryScope, EntryVerifier
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed.indexed_write import insert_indexed, write_indexed_batch
-from hbmodel.protocol.indexed.verify_entries import CoveringReader, EntryScope, EntryVerifier
 from hbmodel.protocol.operations import (
     Acknowledge,
     AskIfAhead,
@@ -34,8 +34,8 @@ from hbmodel.protocol.operations import (
     Together,
 )
 from hbmodel.protocol.relocation.rekey import Move, rekey
-from hbmodel.protocol.relocation.rekey_indexed import IndexedMover, VersionedMover
-from hbmodel.protocol.relocation.rekey_rows import RowMover, UnindexedMover
+from hbmodel.protocol.relocation.rekey_indexed_steps import IndexedMover, VersionedMover
+from hbmodel.protocol.relocation.rekey_steps import RowMover, UnindexedMover
 from hbmodel.protocol.server_timed.unindexed_insert import insert_unindexed
 from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
 from hbmodel.protocol.server_timed.unindexed_write import write_unindexed_batch

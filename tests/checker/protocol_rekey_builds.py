@@ -30,7 +30,7 @@ from hbmodel.protocol.operations import (
     ReadClock,
 )
 from hbmodel.protocol.relocation.rekey import Move, Progress, rekey
-from hbmodel.protocol.relocation.rekey_indexed import IndexedMover, VersionedMover
+from hbmodel.protocol.relocation.rekey_indexed_steps import IndexedMover, VersionedMover
 from hbmodel.protocol.versioned.check_unique_values import claim_existing
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Step, Steps, Told, mc

@@ -23,9 +23,9 @@ from hbmodel.protocol.operations import (
     Together,
     carried_out,
 )
-from hbmodel.protocol.relocation.rekey_indexed import IndexedMover, VersionedMover
-from hbmodel.protocol.relocation.rekey_rows import UnindexedMover
-from hbmodel.protocol.server_time import OWN
+from hbmodel.protocol.relocation.rekey_indexed_steps import IndexedMover, VersionedMover
+from hbmodel.protocol.relocation.rekey_steps import UnindexedMover
+from hbmodel.protocol.ttl_timestamps import OWN
 from hbmodel.protocol.versioned.unique_values import CLAIMED, change_claim, claim_of, read_claims
 from hbmodel.protocol.writes import PutObject
 from hbmodel.store import ConditionalChange, Delete, Put, Row

@@ -10,7 +10,7 @@ from typing import Any
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.protocol.operations import CheckAndMutate, DeleteRows, GetRows, MutateRow, PutRows
-from hbmodel.protocol.server_time import MOVED, OWN, STAMP_LIFE
+from hbmodel.protocol.ttl_timestamps import MOVED, OWN, STAMP_LIFE
 from hbmodel.store import Delete, Put
 from tests.checker.protocol_adapter import Step, StoredCell, StoredRow, Told, mc
 

@@ -23,9 +23,9 @@ from hbmodel.protocol.operations import (
     PutRows,
     carried_out,
 )
-from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.ttl_timestamps import StampedRow
 from hbmodel.store import Put
 from hbmodel.tables.registry.registration import Binding, RowState
 from tests.checker.protocol_mutants import Mutant

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel.encoding.codecs as c
+from hbmodel.encoding.codecs.float_and_bool_text import BoolText
 from hbmodel.encoding.codecs.java import JavaShort
 from hbmodel.encoding.codecs.java_values import IntTime, JavaBoolean, LongTime
 from hbmodel.encoding.codecs.phoenix import (
@@ -26,7 +27,6 @@ from hbmodel.encoding.codecs.phoenix import (
     PhoenixTimestamp,
     UnsignedInt,
 )
-from hbmodel.encoding.codecs.text_values import BoolText
 from hbmodel.encoding.codecs.time_text import DateText, DatetimeText
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.errors import DeclarationError, DecodingError, QueryError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.clock import CLOCK_BOUND
+from hbmodel.protocol.corrected_clock import CLOCK_BOUND
 from hbmodel.store import Family, Put
 from tests.support.beds import Bed, fresh, rows_of
 from tests.support.faulty import RecordingStore, ShiftedStore

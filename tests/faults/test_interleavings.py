@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import KeyMapper
-from hbmodel.protocol.clock import CLOCK_BOUND, wall_time
+from hbmodel.protocol.corrected_clock import CLOCK_BOUND, wall_time
 from hbmodel.protocol.driver import perform
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed.indexed_write import insert_indexed, write_indexed_batch

@@ -53,6 +53,19 @@ def definitions(module: str, tree: ast.Module) -> Iterator[str]:
             yield from (f"{node.name}.{member.name}" for member in node.body if isinstance(member, ast.FunctionDef))
 
 
+def test_each_folder_with_modules_is_described_once() -> None:
+    page = (PAGE.parent / "index.md").read_text(encoding="utf-8")
+    table = page.partition("## What each folder is for")[2].partition("\n## ")[0]
+    named = re.findall(r"`([a-z_0-9/]+)/`", "".join(row.split(" | ")[0] for row in table.splitlines() if "|" in row))
+    folders = {path.parent.relative_to(ROOT / "hbmodel") for path in (ROOT / "hbmodel").rglob("*.py")}
+    described = {
+        folder.as_posix()
+        for folder in folders
+        if folder.parts and folder.parts != ("codecs",) and any((ROOT / "hbmodel" / folder).glob("[!_]*.py"))
+    }
+    assert sorted(named) == sorted(described)
+
+
 def test_each_rule_names_code_that_is_there() -> None:
     """Behind each rule stands where it is in the code: modules, classes and functions."""
     known = {name for module, tree in trees().items() for name in definitions(module, tree)}

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.clock import ServerClock, SharedOffset, wall_time
+from hbmodel.protocol.corrected_clock import ServerClock, SharedOffset, wall_time
 from hbmodel.store import Family
 from tests.stress import machines
 from tests.stress.__main__ import failures

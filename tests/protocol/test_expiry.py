@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.protocol import clock
-from hbmodel.protocol.clock import wall_time
+from hbmodel.protocol import corrected_clock
+from hbmodel.protocol.corrected_clock import wall_time
 from hbmodel.protocol.expiry import end_of_live, end_of_unindexed
 from hbmodel.store import Delete, Put, clock_tick
 from hbmodel.store.clock_tick import let_tick_pass
@@ -87,7 +87,7 @@ def still_time() -> Iterator[ServerTime]:
     """
     machine = StillTime()
     with pytest.MonkeyPatch.context() as patch:
-        for module in (clock, clock_tick):
+        for module in (corrected_clock, clock_tick):
             patch.setattr(module, "time", machine)
         yield ServerTime(lambda: machine.sleep(0.001))
 

@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 import hbmodel as hb
 from hbmodel.errors import ClockError, HbmodelError, IncompleteRow, KeyTooLong, RowNotFound
 from hbmodel.mapping.schema import COUNTER_ZERO, LIVE
-from hbmodel.protocol.clock import CLOCK_BOUND
+from hbmodel.protocol.corrected_clock import CLOCK_BOUND
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner, OldRow, RowPlan, draw_nonce
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
 from hbmodel.store import Delete

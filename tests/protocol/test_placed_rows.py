@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.clock import GRACE, SharedOffset, wall_time
+from hbmodel.protocol.corrected_clock import GRACE, SharedOffset, wall_time
 from hbmodel.store import Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.gate import gated

@@ -18,7 +18,7 @@ from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.errors import QueryError
 from hbmodel.mapping.index_kinds.asked_elements import elements_asked_for
 from hbmodel.mapping.rows.mapper import KeyMapper, Values
-from hbmodel.protocol.indexed.verify_entries import EntryVerifier
+from hbmodel.protocol.indexed.entry_verifier import EntryVerifier
 from hbmodel.query.match.plan import Plan
 from hbmodel.query.match.planner import plan
 from hbmodel.store import Row

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 import hbmodel as hb
-from hbmodel.query.ask.paging import decode_token
+from hbmodel.query.ask.continuation_tokens import decode_token
 from hbmodel.query.run.executor import GET_CHUNK
 from hbmodel.store import Delete, Put, Row, Scan
 from tests.support.beds import Bed, cells_of, fresh, rows_of

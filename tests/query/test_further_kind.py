@@ -13,7 +13,7 @@ from typing_extensions import override
 
 import hbmodel as hb
 from hbmodel.encoding.codecs.base import JSON
-from hbmodel.mapping.index_kinds.part import Condition, DeclaredPart, IndexPart
+from hbmodel.mapping.index_kinds.base import Condition, DeclaredPart, IndexPart
 from hbmodel.mapping.model_field import Field, Values
 from hbmodel.mapping.predicates import In, Not, Predicate, StartsWith, equalities
 from hbmodel.store import Scan

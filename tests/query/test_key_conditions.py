@@ -8,7 +8,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.encoding.key_layout import Bounds
-from hbmodel.mapping.index_kinds.part import Condition
+from hbmodel.mapping.index_kinds.base import Condition
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.query.match.key_conditions import KeyConditions, match

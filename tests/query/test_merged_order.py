@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.errors import EncodingError, QueryError
-from hbmodel.query.ask.paging import decode_token, encode_token
+from hbmodel.query.ask.continuation_tokens import decode_token, encode_token
 from hbmodel.query.match.merged_order import MAX_MERGED, MergedOrder
 from hbmodel.store.ranges import KeyRange
 from tests.support.beds import Bed, fresh

@@ -11,8 +11,8 @@ import pytest
 import hbmodel as hb
 from hbmodel.mapping.predicates import And, conjuncts
 from hbmodel.query.ask.arguments import MOST
+from hbmodel.query.ask.continuation_tokens import Page
 from hbmodel.query.ask.explanation import Explanation
-from hbmodel.query.ask.paging import Page
 from hbmodel.query.ask.query import Query
 from hbmodel.query.ask.terms import QueryTerms
 

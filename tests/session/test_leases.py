@@ -13,7 +13,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.mapping.schema import schema_of
-from hbmodel.protocol.clock import GRACE, SharedOffset, wall_time
+from hbmodel.protocol.corrected_clock import GRACE, SharedOffset, wall_time
 from hbmodel.store import Put, Row
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.embedded import EmbeddedStore

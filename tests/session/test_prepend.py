@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.errors import CapabilityError, EncodingError, IncompleteKey, RowExists, RowNotFound, SessionError
 from hbmodel.mapping.schema import CLAIMED
-from hbmodel.protocol.clock import CLOCK_BOUND, GRACE
+from hbmodel.protocol.corrected_clock import CLOCK_BOUND, GRACE
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.server_timed.insert_by_flag import insert_claimed
 from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner

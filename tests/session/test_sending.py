@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hbmodel.errors import UnknownOutcome
-from hbmodel.protocol.clock import SharedOffset
+from hbmodel.protocol.corrected_clock import SharedOffset
 from hbmodel.protocol.operations import Increment, Protocol
 from hbmodel.session.calls import sending
 from hbmodel.session.calls.sending import Sending

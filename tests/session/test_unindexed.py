@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.clock import SharedOffset, wall_time
+from hbmodel.protocol.corrected_clock import SharedOffset, wall_time
 from hbmodel.store import Delete, Put
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.embedded.clock_waits import EmbeddedClock

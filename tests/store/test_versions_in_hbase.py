@@ -16,7 +16,7 @@ import hbmodel as hb
 from hbmodel.errors import IncompleteRow
 from hbmodel.store import Delete, Family, Get, Put
 from hbmodel.store.port import read_versions
-from hbmodel.store.thrift2.families import table_name
+from hbmodel.store.thrift2.family_descriptors import table_name
 from hbmodel.store.thrift2.service import TColumnFamilyDescriptor, TTableDescriptor
 from hbmodel.store.thrift2.store import Thrift2Store
 from tests.support.beds import Bed

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from hbmodel.protocol.clock import Offset, ServerClock, wall_time
+from hbmodel.protocol.corrected_clock import Offset, ServerClock, wall_time
 from hbmodel.store.embedded import EmbeddedStore
 
 AHEAD = 20

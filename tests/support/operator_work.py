@@ -23,7 +23,7 @@ from tests.support.turns import Schedule, Turns
 from tests.support.two_programs import Result, Stage, SteppedStore
 
 CLOCKED = (
-    "hbmodel.protocol.clock", "hbmodel.protocol.driver", "hbmodel.tables.indexes.index_work",
+    "hbmodel.protocol.corrected_clock", "hbmodel.protocol.driver", "hbmodel.tables.indexes.index_work",
     "hbmodel.tables.indexes.index_sweeps", "hbmodel.tables.indexes.claimed_ranges",
     "hbmodel.tables.migration.phase_waits", "hbmodel.session.commit.conflicts",
 )  # fmt: skip

@@ -15,15 +15,16 @@ from zoneinfo import ZoneInfo
 from hypothesis import strategies as st
 
 from hbmodel.encoding import codecs
-from hbmodel.encoding.codecs.addresses import IPAddressCodec, IPVersionCodec
 from hbmodel.encoding.codecs.booleans import BoolCodec
 from hbmodel.encoding.codecs.decimals import DecimalCodec
 from hbmodel.encoding.codecs.enums import EnumOf
+from hbmodel.encoding.codecs.float_and_bool_text import BoolText
 from hbmodel.encoding.codecs.floats import FloatCodec
 from hbmodel.encoding.codecs.integers import IntCodec
+from hbmodel.encoding.codecs.ip_addresses import IPAddressCodec, IPVersionCodec
 from hbmodel.encoding.codecs.java import JavaIntCodec, JavaShort, JavaUTFCodec, ReverseLongCodec, ReverseStampCodec
 from hbmodel.encoding.codecs.java_values import IntTime, JavaBoolean, JavaBooleanCodec, JavaTimeCodec, LongTime
-from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, HexText
+from hbmodel.encoding.codecs.padded_and_delimited import DecimalText, Delimited, HexText
 from hbmodel.encoding.codecs.phoenix import (
     Char,
     PhoenixDecimal,
@@ -36,11 +37,10 @@ from hbmodel.encoding.codecs.phoenix import (
     UnsignedCodec,
     UnsignedInt,
 )
+from hbmodel.encoding.codecs.reversed_and_digests import DigestPrefixed, Reversed, ReversedDigits
 from hbmodel.encoding.codecs.text import BytesCodec, FixedBytes, FixedText, PaddedBytes, TextCodec
-from hbmodel.encoding.codecs.text_values import BoolText
 from hbmodel.encoding.codecs.time_text import DateText, DatetimeText
 from hbmodel.encoding.codecs.times import MICROSECONDS, DateCodec, Datetime, DurationCodec, since_epoch
-from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
 from hbmodel.encoding.codecs.uuids import UUIDCodec
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.encoding.object_key_layout import ObjectKeyLayout

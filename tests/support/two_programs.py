@@ -14,7 +14,7 @@ from attrs import define, frozen
 
 import hbmodel as hb
 from hbmodel.errors import StoreUnavailable
-from hbmodel.protocol.clock import wall_time
+from hbmodel.protocol.corrected_clock import wall_time
 from hbmodel.store.clock_tick import deletes_now
 from hbmodel.store.embedded import EmbeddedStore
 from tests.support.called_kinds import Kind, Row, State, names

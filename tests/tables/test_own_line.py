@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.clock import SharedOffset
+from hbmodel.protocol.corrected_clock import SharedOffset
 from hbmodel.protocol.writers_roll import Member, Revisions, RollLine, Writer
 from hbmodel.tables.roll.own_line import ROLL_TIMES, OwnLine
 

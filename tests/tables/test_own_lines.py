@@ -19,7 +19,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import FamilyNotFound, StoreUnavailable, TableNotFound, UnknownOutcome
-from hbmodel.protocol.clock import SharedOffset
+from hbmodel.protocol.corrected_clock import SharedOffset
 from hbmodel.store import Delete, Family, Put, Row
 from hbmodel.store.gate import may_pass
 from hbmodel.tables.registry.registry_rows import registry_row

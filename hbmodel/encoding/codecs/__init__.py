@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hbmodel.encoding.codecs.addresses import IPAddress, IPv4, IPv6
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Order
 from hbmodel.encoding.codecs.booleans import Bool
 from hbmodel.encoding.codecs.codec_of_type import codec_for
@@ -24,14 +23,21 @@ from hbmodel.encoding.codecs.integers import (
     UInt56,
     UInt64,
 )
+from hbmodel.encoding.codecs.ip_addresses import IPAddress, IPv4, IPv6
 from hbmodel.encoding.codecs.java import JavaInt, JavaLong, JavaUTF, ReverseStamp, ReverseStampInt
 from hbmodel.encoding.codecs.non_empty import NonEmpty
-from hbmodel.encoding.codecs.number_text import DecimalText, Delimited, DelimitedInt, HexText, ReverseDecimalText
+from hbmodel.encoding.codecs.padded_and_delimited import (
+    DecimalText,
+    Delimited,
+    DelimitedInt,
+    HexText,
+    ReverseDecimalText,
+)
+from hbmodel.encoding.codecs.reversed_and_digests import DigestPrefixed, Reversed, ReversedDigits
 from hbmodel.encoding.codecs.separated import Separated
 from hbmodel.encoding.codecs.structured import Json, MsgPack
 from hbmodel.encoding.codecs.text import Bytes, PaddedBytes, Text
 from hbmodel.encoding.codecs.times import Date, Datetime, Duration, Timestamp
-from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
 from hbmodel.encoding.codecs.unterminated import Unterminated
 from hbmodel.encoding.codecs.uuids import UUID128
 

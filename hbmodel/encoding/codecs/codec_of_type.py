@@ -7,9 +7,9 @@ from ipaddress import IPv4Address, IPv6Address
 from types import NoneType, UnionType
 from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
-from hbmodel.encoding.codecs.addresses import IPAddress
 from hbmodel.encoding.codecs.base import Codec
 from hbmodel.encoding.codecs.enums import EnumOf
+from hbmodel.encoding.codecs.ip_addresses import IPAddress
 from hbmodel.encoding.codecs.library import SCALARS
 from hbmodel.errors import DeclarationError
 

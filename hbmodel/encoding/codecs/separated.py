@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from attrs import Factory, evolve, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, Order, SpecReaders, declared_codec
-from hbmodel.encoding.codecs.number_text import declared_delimiter
+from hbmodel.encoding.codecs.padded_and_delimited import declared_delimiter
 from hbmodel.errors import DeclarationError, DecodingError
 
 V = TypeVar("V")

@@ -18,11 +18,11 @@ from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.encoding.salts import UNSALTED, BoundSalt, RowSalt, Salt
 from hbmodel.errors import DeclarationError, EncodingError, QueryError
 from hbmodel.mapping.declare.computed import ComputedSpec
-from hbmodel.mapping.declare.families import check_lives, with_versions
+from hbmodel.mapping.declare.family_options import check_lives, with_versions
 from hbmodel.mapping.declare.map_declaration import check_maps
 from hbmodel.mapping.declare.model_options import ModelOptions, check_options
 from hbmodel.mapping.declare.stored_names import StoredNames, check_former
-from hbmodel.mapping.index_kinds.part import DeclaredPart, IndexPart
+from hbmodel.mapping.index_kinds.base import DeclaredPart, IndexPart
 from hbmodel.mapping.index_kinds.partial import Where, resolve_where
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.schema import PRIMARY, REQUIRED, Field, Index, TableSchema

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from hbmodel.encoding.salts import Salt
 from hbmodel.errors import DeclarationError
-from hbmodel.mapping.declare.families import check_family, family_name
+from hbmodel.mapping.declare.family_options import check_family, family_name
 from hbmodel.mapping.schema import FLAG, is_claim
 from hbmodel.store.values import Family
 

@@ -1,3 +1,3 @@
-"""Kinds of index parts, one module for each kind, all with the interface of `part`; a new kind needs a module and a
+"""Kinds of index parts, one module for each kind, all with the interface of `base`; a new kind needs a module and a
 function that declares it.
 """

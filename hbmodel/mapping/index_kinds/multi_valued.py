@@ -12,7 +12,7 @@ from hbmodel.encoding.codecs.base import JSON
 from hbmodel.errors import DeclarationError
 from hbmodel.mapping.collection_elements import element_of
 from hbmodel.mapping.index_kinds.asked_elements import elements_asked_for
-from hbmodel.mapping.index_kinds.part import Condition, DeclaredPart, IndexPart
+from hbmodel.mapping.index_kinds.base import Condition, DeclaredPart, IndexPart
 from hbmodel.mapping.model_field import Field, Values
 from hbmodel.mapping.predicates import Comparison, Contains, In, Predicate
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from hbmodel.encoding.codecs.base import JSON
 from hbmodel.errors import DeclarationError
-from hbmodel.mapping.index_kinds.part import DeclaredPart, IndexPart
+from hbmodel.mapping.index_kinds.base import DeclaredPart, IndexPart
 from hbmodel.mapping.model_field import Field, Values
 from hbmodel.mapping.predicates import In, Not, Predicate
 

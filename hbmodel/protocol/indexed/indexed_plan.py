@@ -29,7 +29,7 @@ from hbmodel.mapping.rows.entries_of_row import entry_families
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder, check_size, encode_cell
 from hbmodel.mapping.schema import COUNTER_ZERO, FLAG, LIVE, Index, TableSchema
 from hbmodel.mapping.version_cell import LAST_WRITE_WINS, NONCE_LENGTH
-from hbmodel.protocol.clock import time_above
+from hbmodel.protocol.corrected_clock import time_above
 from hbmodel.protocol.expiry import end_of_adopted, end_of_live, end_value, family_life, live_value
 from hbmodel.protocol.future_cells import newest_beside_counters
 from hbmodel.protocol.row_condition import cell_of_condition, cell_of_expiry, unrepeated

@@ -19,7 +19,7 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.indexed.move_marks import COPIED, LEAVING, MoveMark, digest_of, mark_of, moved_cells
 from hbmodel.protocol.operations import Acknowledge, GetRows, Protocol
-from hbmodel.protocol.relocation.rekey_rows import RowMover
+from hbmodel.protocol.relocation.rekey_steps import RowMover
 from hbmodel.protocol.writes import Outcome, PutObject, put_object
 from hbmodel.store.values import Row
 

@@ -18,7 +18,7 @@ from hbmodel.mapping.rows.covering import unverified
 from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import VersionCell
-from hbmodel.protocol.clock import time_above
+from hbmodel.protocol.corrected_clock import time_above
 from hbmodel.protocol.indexed.indexed_plan import DEAD, OldRow, RowPlan
 from hbmodel.protocol.indexed.move_marks import mark_of
 from hbmodel.protocol.relocation.undeclared_cells import undeclared_cells

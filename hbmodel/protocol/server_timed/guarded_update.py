@@ -26,9 +26,9 @@ from hbmodel.protocol.operations import (
     GetRows,
     Protocol,
 )
-from hbmodel.protocol.server_time import StampedRow, unstamped
 from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan, carry_out
 from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.ttl_timestamps import StampedRow, unstamped
 from hbmodel.protocol.writes import Outcome, PutObject, UpdateFields
 from hbmodel.store.port import Capabilities
 from hbmodel.store.values import ConditionalChange, ConditionalPut, Put, Row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hbmodel.errors import RowExists, UnknownOutcome
 from hbmodel.mapping.schema import COUNTER_ZERO
-from hbmodel.protocol.clock import GRACE
+from hbmodel.protocol.corrected_clock import GRACE
 from hbmodel.protocol.future_cells import check_shown, counters_above
 from hbmodel.protocol.operations import (
     AwaitClock,
@@ -15,10 +15,10 @@ from hbmodel.protocol.operations import (
     Protocol,
     ReadClock,
 )
-from hbmodel.protocol.server_time import MOVED, OWN, STAMP_LIFE, StampedRow, unstamped
 from hbmodel.protocol.server_timed.flag_claim import abandoned_claim
 from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan
 from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.ttl_timestamps import MOVED, OWN, STAMP_LIFE, StampedRow, unstamped
 from hbmodel.protocol.writes import Outcome, PutObject
 from hbmodel.store.values import Delete, Put, Row
 

@@ -27,8 +27,8 @@ from hbmodel.protocol.expiry import (
 )
 from hbmodel.protocol.future_cells import await_replaced, masks_of, read_masks
 from hbmodel.protocol.operations import GetRows, Protocol
-from hbmodel.protocol.server_time import OWN, STAMP_LIFE, StampedRow, draw_stamp, read_stamped, unstamped
 from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan
+from hbmodel.protocol.ttl_timestamps import OWN, STAMP_LIFE, StampedRow, draw_stamp, read_stamped, unstamped
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, RowWrite, UpdateFields, not_found, under_condition
 from hbmodel.store.values import Cell, Delete, Put, Row
 

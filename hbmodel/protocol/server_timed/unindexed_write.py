@@ -6,10 +6,10 @@ from collections.abc import Sequence, Set
 
 from hbmodel.protocol.future_cells import hide_increments
 from hbmodel.protocol.operations import Acknowledge, Protocol, PutRows
-from hbmodel.protocol.server_time import StampedRow
 from hbmodel.protocol.server_timed.guarded_update import update_guarded
 from hbmodel.protocol.server_timed.unindexed_batch import UnindexedRowPlan, await_masks, carry_out
 from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.ttl_timestamps import StampedRow
 from hbmodel.protocol.writes import DeleteRow, Outcome, RowWrite, UpdateFields, under_condition
 from hbmodel.store.port import Capabilities
 

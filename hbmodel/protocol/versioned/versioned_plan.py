@@ -22,7 +22,7 @@ from hbmodel.errors import (
 from hbmodel.mapping.rows.mapper import RowDecoder, encode_cell
 from hbmodel.mapping.schema import Index
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCell, entry_version
-from hbmodel.protocol.clock import time_above
+from hbmodel.protocol.corrected_clock import time_above
 from hbmodel.protocol.future_cells import newest_beside_counters
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.indexed.move_marks import mark_of

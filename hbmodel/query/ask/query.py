@@ -24,8 +24,8 @@ from hbmodel.query.ask.arguments import (
     whole,
 )
 from hbmodel.query.ask.as_of import moment
+from hbmodel.query.ask.continuation_tokens import Page
 from hbmodel.query.ask.explanation import Explanation
-from hbmodel.query.ask.paging import Page
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.row_bounds import row_bound
 from hbmodel.query.ask.terms import QueryTerms

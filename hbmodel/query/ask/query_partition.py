@@ -16,7 +16,7 @@ from hbmodel.mapping.collection_elements import element_of
 from hbmodel.mapping.declare.with_table import with_table
 from hbmodel.mapping.predicates import And, Comparison, Contains, In, Not, Or, Predicate, StartsWith
 from hbmodel.mapping.schema import PRIMARY, TableSchema, schema_of
-from hbmodel.query.ask.paging import digest_of
+from hbmodel.query.ask.continuation_tokens import digest_of
 from hbmodel.store.ranges import KeyRange
 
 R_co = TypeVar("R_co", covariant=True)

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from hbmodel.errors import QueryError
-from hbmodel.mapping.index_kinds.part import IndexPart
+from hbmodel.mapping.index_kinds.base import IndexPart
 from hbmodel.query.ask.row_bounds import RowBound
 from hbmodel.query.match.merged_order import KeyPlace
 from hbmodel.query.match.plan import Plan

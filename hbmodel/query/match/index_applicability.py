@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from hbmodel.mapping.index import Index
-from hbmodel.mapping.index_kinds.part import Condition
+from hbmodel.mapping.index_kinds.base import Condition
 from hbmodel.mapping.predicates import Comparison, In, Not, Or, Predicate, StartsWith, conjuncts, describe
 from hbmodel.query.match.key_conditions import values_left
 

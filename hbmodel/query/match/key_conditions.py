@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 
 from hbmodel.encoding.key_layout import Bounds, KeyLayout
 from hbmodel.errors import QueryError
-from hbmodel.mapping.index_kinds.part import Condition
+from hbmodel.mapping.index_kinds.base import Condition
 from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.predicates import Comparison, In, Not, Predicate, StartsWith, equalities
 from hbmodel.store.ranges import KeyRange

@@ -18,9 +18,9 @@ from hbmodel.mapping.rows.entries_of_row import Entries
 from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.rows.unreadable import TolerantEntryDecoder, or_unreadable
 from hbmodel.mapping.schema import Index
-from hbmodel.protocol.indexed.verify_entries import EntryScope
+from hbmodel.protocol.indexed.entry_verifier import EntryScope
 from hbmodel.query.ask.as_of import before
-from hbmodel.query.ask.paging import digest_of
+from hbmodel.query.ask.continuation_tokens import digest_of
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.match.column_ranges import ColumnRanges
 from hbmodel.query.match.key_conditions import KeyConditions, values_left

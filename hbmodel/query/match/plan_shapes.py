@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 
 from attrs import frozen
 
-from hbmodel.mapping.index_kinds.part import Condition
+from hbmodel.mapping.index_kinds.base import Condition
 from hbmodel.mapping.predicates import Comparison, In, Not, Predicate, StartsWith
 from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import Index

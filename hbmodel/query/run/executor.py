@@ -18,7 +18,7 @@ from hbmodel.mapping.rows.covering import is_bare
 from hbmodel.mapping.rows.mapper import Values
 from hbmodel.mapping.rows.row_batches import decode_objects
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.indexed.verify_entries import CoveringReader, EntryVerifier, newest
+from hbmodel.protocol.indexed.entry_verifier import CoveringReader, EntryVerifier, newest
 from hbmodel.protocol.operations import Protocol
 from hbmodel.query.match.plan import Bucket, Plan
 from hbmodel.query.match.pushdown import dropped_by_client, rereads

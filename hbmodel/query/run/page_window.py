@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from attrs import evolve, frozen
 
 from hbmodel.errors import TokenError
-from hbmodel.query.ask.paging import Page, Token
+from hbmodel.query.ask.continuation_tokens import Page, Token
 from hbmodel.query.match.plan import Plan
 
 F = TypeVar("F", bound=tuple[bytes, Any])

@@ -13,7 +13,7 @@ from attrs import evolve
 from hbmodel.errors import IndexUnavailable, QueryError, TokenError
 from hbmodel.mapping.rows.mapper import Values
 from hbmodel.mapping.rows.unreadable import RowError
-from hbmodel.query.ask.paging import Page, Seal, Token, decode_token, encode_token
+from hbmodel.query.ask.continuation_tokens import Page, Seal, Token, decode_token, encode_token
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.match.plan import Plan
 from hbmodel.query.run.executor import Found, PlanExecutor

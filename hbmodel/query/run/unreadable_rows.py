@@ -9,7 +9,7 @@ from attrs import frozen
 from hbmodel.errors import DecodingError
 from hbmodel.mapping.rows.mapper import KeyMapper, Values
 from hbmodel.mapping.rows.unreadable import RowError, Unreadable, readable
-from hbmodel.protocol.indexed.verify_entries import EntryVerifier
+from hbmodel.protocol.indexed.entry_verifier import EntryVerifier
 from hbmodel.protocol.operations import Protocol
 from hbmodel.store.values import Row
 

@@ -20,7 +20,7 @@ from hbmodel.mapping.missing_entries import check_loaded
 from hbmodel.mapping.rows.values_as_read import as_written
 from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.mapping.version_cell import UNKNOWN
-from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.corrected_clock import ServerClock
 from hbmodel.protocol.expiry import family_life
 from hbmodel.protocol.indexed.entries_first import with_entries_first
 from hbmodel.protocol.indexed.index_build import RowIndexer, keep_entries

@@ -9,12 +9,12 @@ from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import CapabilityError, IndexUnavailable, PartialWrite, SchemaMismatch, SessionError, UnknownField
 from hbmodel.mapping.rows.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.schema import TableSchema, schema_of_object
-from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.corrected_clock import ServerClock
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.relocation.rekey import Move, Moved, Progress
 from hbmodel.protocol.relocation.rekey import rekey as moved_to
-from hbmodel.protocol.relocation.rekey_indexed import IndexedMover, VersionedMover
-from hbmodel.protocol.relocation.rekey_rows import RowMover, UnindexedMover
+from hbmodel.protocol.relocation.rekey_indexed_steps import IndexedMover, VersionedMover
+from hbmodel.protocol.relocation.rekey_steps import RowMover, UnindexedMover
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.session.calls.insert import never_empty_column
 from hbmodel.session.calls.sending import Sending

@@ -19,7 +19,7 @@ from hbmodel.errors import (
     UnknownOutcome,
 )
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.corrected_clock import ServerClock
 from hbmodel.protocol.driver import Resumable, counts_again
 from hbmodel.protocol.indexed.entries_first import with_entries_first
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner

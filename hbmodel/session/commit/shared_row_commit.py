@@ -14,7 +14,7 @@ from attrs import define, field
 from hbmodel.errors import CapabilityError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import VersionCell
-from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.corrected_clock import ServerClock
 from hbmodel.protocol.driver import may_have_written, perform_checked
 from hbmodel.protocol.indexed.placed_rows import PlacedRows
 from hbmodel.protocol.operations import (

@@ -11,7 +11,7 @@ from hbmodel.errors import ConditionFailed, ConflictError, DecodingError, Hbmode
 from hbmodel.mapping.rows.mapper import key_of
 from hbmodel.mapping.version_cell import UNKNOWN
 from hbmodel.protocol.writes import DeleteRow
-from hbmodel.query.ask.paging import Page
+from hbmodel.query.ask.continuation_tokens import Page
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.session.commit.batches import Pending
 from hbmodel.session.commit.conflicts import reason_of

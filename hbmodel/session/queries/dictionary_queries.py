@@ -13,8 +13,8 @@ from attrs import evolve, frozen
 from hbmodel.encoding.codecs import Dictionary
 from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, conjuncts
 from hbmodel.mapping.schema import Field
+from hbmodel.query.ask.continuation_tokens import Page
 from hbmodel.query.ask.explanation import Explanation
-from hbmodel.query.ask.paging import Page
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.run.first_of_each import Key

@@ -10,7 +10,7 @@ from attrs import evolve
 from hbmodel.mapping.declare.map_declaration import map_of
 from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.query.ask.paging import Seal
+from hbmodel.query.ask.continuation_tokens import Seal
 from hbmodel.query.run.map_slice import EntryReader, MapSlice
 from hbmodel.session.get_many import known_rows
 from hbmodel.store.port import Store

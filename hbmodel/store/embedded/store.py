@@ -42,7 +42,7 @@ from hbmodel.store.embedded.namespaces import (
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.segments import RowSegments
 from hbmodel.store.embedded.versions import versions_of
-from hbmodel.store.embedded.watched import WatchedRows
+from hbmodel.store.embedded.watched_rows import WatchedRows
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments, without_replaced
 from hbmodel.store.filtering.row_filter import RowFilter, first_piece
 from hbmodel.store.filters import ColumnPrefix

@@ -22,7 +22,7 @@ from hbmodel.store.checks.rows import (
 )
 from hbmodel.store.checks.tables import OWN_NAMESPACE, check_family, check_namespace, check_new_table
 from hbmodel.store.clock_tick import deletes_now, let_tick_pass
-from hbmodel.store.gateway.batches import check_puts, in_batches
+from hbmodel.store.gateway.call_batches import check_puts, in_batches
 from hbmodel.store.gateway.client import GatewayClient
 from hbmodel.store.gateway.failures import is_passing
 from hbmodel.store.gateway.pipeline import Exchange

@@ -18,7 +18,7 @@ from hbmodel.store.gateway.ttl_attributes import ttl_attributes
 from hbmodel.store.port import Capabilities
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.shell_commands import alter_line, create_line, create_namespace_line
-from hbmodel.store.thrift1.families import KnownFamilies, descriptor_of, family_of
+from hbmodel.store.thrift1.family_descriptors import KnownFamilies, descriptor_of, family_of
 from hbmodel.store.thrift1.gets import Questions
 from hbmodel.store.thrift1.scans import Thrift1ScanCalls
 from hbmodel.store.thrift1.service import SERVICE, Mutation, in_order

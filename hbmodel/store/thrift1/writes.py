@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define, field
 
-from hbmodel.store.gateway.batches import delete_size, put_size, without_rivals
+from hbmodel.store.gateway.call_batches import delete_size, put_size, without_rivals
 from hbmodel.store.gateway.ttl_attributes import ttl_attributes
 from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.thrift1.service import BatchMutation, Mutation, PutCell, PutRow

@@ -18,7 +18,7 @@ from hbmodel.store.checks.rows import (
 )
 from hbmodel.store.clock_tick import deletes_now, let_tick_pass
 from hbmodel.store.filters import And, ColumnPrefix, FirstCellOnly, KeyOnly
-from hbmodel.store.gateway.batches import in_batches
+from hbmodel.store.gateway.call_batches import in_batches
 from hbmodel.store.gateway.filter_language import filter_string
 from hbmodel.store.gateway.pipeline import Exchange
 from hbmodel.store.gateway.retry import Idempotence
@@ -27,7 +27,7 @@ from hbmodel.store.gateway.spread_writes import spread
 from hbmodel.store.gateway.store import GatewayStore
 from hbmodel.store.port import EVERYTHING_POSSIBLE, Capabilities
 from hbmodel.store.ranges import KeyRange
-from hbmodel.store.thrift2.families import changed, descriptor_of, family_of, name_of, table_name
+from hbmodel.store.thrift2.family_descriptors import changed, descriptor_of, family_of, name_of, table_name
 from hbmodel.store.thrift2.scans import Thrift2ScanCalls
 from hbmodel.store.thrift2.service import (
     SERVICE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hbmodel.store.gateway.batches import delete_size, in_batches, put_batches, without_rivals
+from hbmodel.store.gateway.call_batches import delete_size, in_batches, put_batches, without_rivals
 from hbmodel.store.gateway.scanning.scan_calls import Request
 from hbmodel.store.gateway.ttl_attributes import ttl_attributes
 from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES, CallSizes

@@ -10,8 +10,8 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from hbmodel.encoding.codecs import Bool, Bytes, Codec, JavaInt, JavaLong, Json, Text
+from hbmodel.encoding.codecs.float_and_bool_text import BoolText, DecimalValue, FloatText
 from hbmodel.encoding.codecs.java_values import IntText, JavaBoolean, JavaDouble
-from hbmodel.encoding.codecs.text_values import BoolText, DecimalValue, FloatText
 from hbmodel.encoding.codecs.time_text import DateText, DatetimeText
 from hbmodel.tables.adoption.codec_guess import ENOUGH, TIMES, CodecGuess, in_bytes, is_exact, is_text
 

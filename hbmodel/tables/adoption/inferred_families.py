@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 
 from hbmodel.encoding.codecs import Bytes
 from hbmodel.errors import DeclarationError
-from hbmodel.mapping.declare.families import family_name
+from hbmodel.mapping.declare.family_options import family_name
 from hbmodel.mapping.declare.names import as_qualifier
 from hbmodel.store.values import Row
 from hbmodel.tables.adoption.codec_guess import ENOUGH, in_bytes, literal

@@ -16,7 +16,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 from hbmodel.encoding.codecs import Codec
-from hbmodel.encoding.codecs.unordered import DigestPrefixed, Reversed, ReversedDigits
+from hbmodel.encoding.codecs.reversed_and_digests import DigestPrefixed, Reversed, ReversedDigits
 from hbmodel.encoding.key_field import KeyField
 from hbmodel.encoding.key_layout import KeyLayout, check_length
 from hbmodel.encoding.salts import BoundSalt

@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from hbmodel.errors import HbmodelError, IndexUnavailable
 from hbmodel.mapping.schema import Index
-from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.corrected_clock import ServerClock
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.indexed.index_build import RowEntries, RowIndexer, index_rows
 from hbmodel.protocol.indexed.index_verify import RowFindings, find_missing

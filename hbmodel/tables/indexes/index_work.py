@@ -10,7 +10,7 @@ from attrs import asdict, define, evolve, frozen
 
 from hbmodel.errors import CapabilityError, DeclarationError, SessionError
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
-from hbmodel.protocol.clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, check_grace
+from hbmodel.protocol.corrected_clock import CLOCK_BOUND, GRACE, LONGEST_CALL, ServerClock, check_grace
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.indexed.index_build import RowIndexer
 from hbmodel.protocol.indexed.index_repair import repair_entries, reverify_entries

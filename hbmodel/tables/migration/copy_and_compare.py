@@ -11,7 +11,7 @@ from typing import Self
 from attrs import evolve, frozen
 
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.clock import ServerClock
+from hbmodel.protocol.corrected_clock import ServerClock
 from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.relocation.migration import TranslatedRow, copy_rows
 from hbmodel.protocol.relocation.undeclared_cells import undeclared_cells

@@ -11,7 +11,7 @@ from typing import Any
 from hbmodel.errors import DeclarationError, SchemaMismatch, StoreError, TableExists, TableNotFound, UnknownOutcome
 from hbmodel.mapping.newer_families import with_families
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.clock import wall_time
+from hbmodel.protocol.corrected_clock import wall_time
 from hbmodel.protocol.relocation.migration import DONE
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange

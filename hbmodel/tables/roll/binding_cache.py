@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from hbmodel.errors import SchemaMismatch, TableNotFound
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.clock import SharedOffset, running_time
+from hbmodel.protocol.corrected_clock import SharedOffset, running_time
 from hbmodel.store.gate import TRANSACTION, ReadRow
 from hbmodel.store.port import Store
 from hbmodel.store.shared_caches import shared_caches, trusted_for

@@ -12,7 +12,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from hbmodel.protocol.clock import CLOCK_BOUND, LONGEST_CALL
+from hbmodel.protocol.corrected_clock import CLOCK_BOUND, LONGEST_CALL
 from hbmodel.store.port import Store
 from hbmodel.tables.registry.registration import LEASE, Registration
 from hbmodel.tables.registry.registry_table import Registry

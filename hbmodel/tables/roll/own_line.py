@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from attrs import evolve, frozen
 
 from hbmodel.errors import HbmodelError, StoreError, StoreUnavailable, TableNotFound, UnknownOutcome
-from hbmodel.protocol.clock import SharedOffset
+from hbmodel.protocol.corrected_clock import SharedOffset
 from hbmodel.protocol.writers_roll import Kind, Member, Revisions, RollLine
 from hbmodel.store.gate import gated
 from hbmodel.store.port import Store

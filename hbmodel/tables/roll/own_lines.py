@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from hbmodel.errors import HbmodelError, StoreClosed
-from hbmodel.protocol.clock import SharedOffset, running_time
+from hbmodel.protocol.corrected_clock import SharedOffset, running_time
 from hbmodel.protocol.writers_roll import Member, Revisions, Writer
 from hbmodel.store.port import Store
 from hbmodel.tables.registry.roll_lines import new_id

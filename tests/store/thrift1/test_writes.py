@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hbmodel.store import Delete, Put
-from hbmodel.store.gateway.batches import check_puts
+from hbmodel.store.gateway.call_batches import check_puts
 from hbmodel.store.gateway.ttl_attributes import ttl_attributes
 from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES
 from hbmodel.store.thrift1.service import PutCell

@@ -26,7 +26,7 @@ from hbmodel.store.gateway.scanning.scan_cursor import Cursor
 from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift2 import service, store
-from hbmodel.store.thrift2.families import descriptor_of, family_of, name_of, table_name
+from hbmodel.store.thrift2.family_descriptors import descriptor_of, family_of, name_of, table_name
 from hbmodel.store.thrift2.scans import SHORT, Thrift2ScanCalls
 from hbmodel.store.thrift2.writes import delete_requests, put_requests, row_mutations
 

@@ -24,7 +24,7 @@ from hbmodel.store import ConditionalChange, Delete, Family, Put, Scan
 from hbmodel.store.filters import ValueFilter
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.thrift1.store import Thrift1Store
-from hbmodel.store.thrift2.families import table_name
+from hbmodel.store.thrift2.family_descriptors import table_name
 from hbmodel.store.thrift2.service import TColumnFamilyDescriptor, TTableDescriptor
 from hbmodel.store.thrift2.store import Thrift2Store
 from tests.support.gateway_tables import store_with_table, values

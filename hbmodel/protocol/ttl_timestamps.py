@@ -17,7 +17,7 @@ from attrs import frozen
 
 from hbmodel.errors import ClockError, HbmodelError
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.clock import time_above
+from hbmodel.protocol.corrected_clock import time_above
 from hbmodel.protocol.operations import GetRows, LetClockTick, Protocol, PutRows
 from hbmodel.store.values import Cell, Delete, Put, Row
 

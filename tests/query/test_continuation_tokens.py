@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.query.ask.arguments import MOST
-from hbmodel.query.ask.paging import FernetSeal, Page, Token, decode_token, digest_of, encode_token
+from hbmodel.query.ask.continuation_tokens import FernetSeal, Page, Token, decode_token, digest_of, encode_token
 from hbmodel.query.ask.query import Query
 from tests.support.examples import examples
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from attrs import define, evolve, field
 
 from hbmodel.mapping.version_cell import LAST_WRITE_WINS, UNKNOWN, VersionCell
-from hbmodel.protocol.clock import time_above
+from hbmodel.protocol.corrected_clock import time_above
 from hbmodel.protocol.indexed.index_build import RowIndexer, keep_entries
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner, OldRow, RowPlan
 from hbmodel.protocol.indexed.indexed_write import at_time, finish, insert_indexed
@@ -21,7 +21,7 @@ from hbmodel.protocol.operations import (
     PutRows,
     ReadClock,
 )
-from hbmodel.protocol.relocation.rekey_rows import RowMover, without_acknowledgement
+from hbmodel.protocol.relocation.rekey_steps import RowMover, without_acknowledgement
 from hbmodel.protocol.versioned.unique_values import (
     CLAIMED,
     RowClaims,

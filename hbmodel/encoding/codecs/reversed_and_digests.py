@@ -17,7 +17,7 @@ from hbmodel.encoding.codecs.base import (
     declared_width,
     wrong_width,
 )
-from hbmodel.encoding.codecs.number_text import digits_of, number_of
+from hbmodel.encoding.codecs.padded_and_delimited import digits_of, number_of
 from hbmodel.errors import DeclarationError, DecodingError
 
 V = TypeVar("V")

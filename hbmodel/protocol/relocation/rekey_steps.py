@@ -28,9 +28,9 @@ from hbmodel.protocol.operations import (
     ReadClock,
     carried_out,
 )
-from hbmodel.protocol.server_time import traces_of
 from hbmodel.protocol.server_timed.unindexed_insert import insert_unindexed
 from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
+from hbmodel.protocol.ttl_timestamps import traces_of
 from hbmodel.protocol.writes import Outcome, PutObject
 from hbmodel.store.values import Delete, Put, Row
 

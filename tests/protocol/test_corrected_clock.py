@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hbmodel.errors import ClockError, SessionError, StoreUnavailable, UnknownOutcome
-from hbmodel.protocol.clock import (
+from hbmodel.protocol.corrected_clock import (
     CLOCK_BOUND,
     GRACE,
     LONGEST_CALL,

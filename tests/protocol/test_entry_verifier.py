@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hbmodel.protocol.indexed.verify_entries import EntryScope
+from hbmodel.protocol.indexed.entry_verifier import EntryScope
 from hbmodel.store.ranges import KeyRange, merge_ranges
 
 KEYS = st.binary(min_size=1, max_size=3).map(lambda key: bytes(byte % 4 for byte in key))
