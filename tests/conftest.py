@@ -43,7 +43,7 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 LONGEST = (
     "test_killed_processes.py",
-    "test_own_lines.py",
+    "test_renewed_lines.py",
     "test_wide.py",
     "test_gateway_cuts.py",
     "test_crashes.py",

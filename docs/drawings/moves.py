@@ -15,7 +15,7 @@ sys.path[:0] = [str(HERE)]
 from canvas import LETTER, LINE, PAD, STYLE, Drawing, line_of_boxes, rows_of, write  # noqa: E402
 
 import hbmodel as hb  # noqa: E402
-from hbmodel.protocol.relocation.migration import BEFORE, CUT, DONE, MOVING, PHASES, PREPARED  # noqa: E402
+from hbmodel.protocol.relocation.migration_phases import BEFORE, CUT, DONE, MOVING, PHASES, PREPARED  # noqa: E402
 from hbmodel.store import Store  # noqa: E402
 
 __all__ = ["STYLE", "drawings"]

@@ -8,8 +8,8 @@ address, and there is no access control: this HBase is for development and tests
 
 from __future__ import annotations
 
-from hbmodel.localhbase.configuration import GATEWAYS, Settings
 from hbmodel.localhbase.directory import Status, default_directory, log_file, resolved
+from hbmodel.localhbase.hbase_configuration import GATEWAYS, Settings
 from hbmodel.localhbase.lifecycle import kill, prepare, restart, start, status, stop
 from hbmodel.localhbase.local_hbase import LocalHBase
 from hbmodel.localhbase.pinned_jars import VERSIONS

@@ -18,8 +18,8 @@ from typing import Any
 from attrs import asdict, evolve, field, frozen
 
 from hbmodel.errors import LocalHBaseError
-from hbmodel.localhbase.configuration import SERVER, Settings
 from hbmodel.localhbase.extras import required
+from hbmodel.localhbase.hbase_configuration import SERVER, Settings
 from hbmodel.localhbase.locks import file_lock
 from hbmodel.localhbase.processes import Process
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from attrs import evolve
 
 from hbmodel.errors import LocalHBaseError
-from hbmodel.localhbase import configuration, processes
-from hbmodel.localhbase.configuration import ROLES, Settings
+from hbmodel.localhbase import hbase_configuration, processes
 from hbmodel.localhbase.directory import (
     State,
     Status,
@@ -22,6 +21,7 @@ from hbmodel.localhbase.directory import (
     resolved,
     write_state,
 )
+from hbmodel.localhbase.hbase_configuration import ROLES, Settings
 from hbmodel.localhbase.jars import class_path, installed_distribution
 from hbmodel.localhbase.java import find_java
 from hbmodel.localhbase.pinned_jars import HBASE_VERSION, VERSIONS
@@ -121,7 +121,7 @@ def start(
             # Ends what remains of an HBase that has failed: its watchdog, and processes that a killed start did not
             # record.
             left = state.processes.values() if state else ()
-            processes.end([*left, *processes.marked(configuration.mark(path))], grace=0)
+            processes.end([*left, *processes.marked(hbase_configuration.mark(path))], grace=0)
             new = State(
                 evolve(settings or Settings(), version=version),
                 {},
@@ -155,7 +155,7 @@ def stop(directory: Directory = None, *, grace: float = STOP_GRACE) -> bool:
         running = [process for process in hbase if processes.is_alive(process)]
         strays = [
             process
-            for process in processes.marked(configuration.mark(path))
+            for process in processes.marked(hbase_configuration.mark(path))
             if process.pid not in {each.pid for each in running}
         ]
         processes.end([*running, *strays], grace=grace)
@@ -233,7 +233,7 @@ def _started(path: Path) -> Status:
     """
     running = status(path)
     if running is None:
-        processes.end(processes.marked(configuration.mark(path)), grace=0)
+        processes.end(processes.marked(hbase_configuration.mark(path)), grace=0)
         raise LocalHBaseError(
             "HBase was stopped, or its directory deleted, while it was starting; start HBase again.",
             directory=str(path),

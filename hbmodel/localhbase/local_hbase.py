@@ -11,8 +11,8 @@ from typing import Self
 
 from hbmodel.errors import LocalHBaseError
 from hbmodel.localhbase import lifecycle
-from hbmodel.localhbase.configuration import GATEWAYS, SERVER, Settings
 from hbmodel.localhbase.directory import Status
+from hbmodel.localhbase.hbase_configuration import GATEWAYS, SERVER, Settings
 
 
 class LocalHBase:

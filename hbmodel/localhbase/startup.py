@@ -11,9 +11,9 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from hbmodel.errors import LocalHBaseError
-from hbmodel.localhbase import configuration, processes
-from hbmodel.localhbase.configuration import ROLES, SERVER
+from hbmodel.localhbase import hbase_configuration, processes
 from hbmodel.localhbase.directory import State, log_file, output_file, read_state, write_state, writing
+from hbmodel.localhbase.hbase_configuration import ROLES, SERVER
 from hbmodel.localhbase.jars import class_path
 from hbmodel.localhbase.java import Java, find_java
 from hbmodel.localhbase.locks import POLL_INTERVAL
@@ -112,23 +112,23 @@ class Launcher:
         )
 
     def _launch(self, state: State, role: str) -> _Started:
-        properties = configuration.site_properties(role, self.directory, state.settings, state.ports)
+        properties = hbase_configuration.site_properties(role, self.directory, state.settings, state.ports)
         conf = self.directory / "conf" / ("server" if role == SERVER else "gateways")
         log = log_file(self.directory, role)
         with writing(self.directory):
-            (conf / "hbase-site.xml").write_text(configuration.site_xml(properties), "utf-8")
-            (conf / "log4j.properties").write_text(configuration.LOG4J_PROPERTIES, "utf-8")
-            (conf / "log4j2.properties").write_text(configuration.LOG4J2_PROPERTIES, "utf-8")
-            (conf / "hadoop-metrics2-hbase.properties").write_text(configuration.METRICS_PROPERTIES, "utf-8")
+            (conf / "hbase-site.xml").write_text(hbase_configuration.site_xml(properties), "utf-8")
+            (conf / "log4j.properties").write_text(hbase_configuration.LOG4J_PROPERTIES, "utf-8")
+            (conf / "log4j2.properties").write_text(hbase_configuration.LOG4J2_PROPERTIES, "utf-8")
+            (conf / "hadoop-metrics2-hbase.properties").write_text(hbase_configuration.METRICS_PROPERTIES, "utf-8")
             # The log must contain only this run, because it shows whether the server is ready.
             if log.exists():
                 log.replace(log.with_name(f"{log.name}.1"))
         process = processes.spawn(
-            configuration.command(role, self.directory, state.settings, state.ports, self.java),
+            hbase_configuration.command(role, self.directory, state.settings, state.ports, self.java),
             environment={**os.environ, "CLASSPATH": f"{conf}{os.pathsep}{self.class_path}"},
             output=output_file(self.directory, role),
         )
-        return _Started(role, process, state.ports[configuration.ports_of(role)[0]], properties)
+        return _Started(role, process, state.ports[hbase_configuration.ports_of(role)[0]], properties)
 
     def _await(self, started: Sequence[_Started]) -> None:
         deadline = time.monotonic() + self.timeout
@@ -172,7 +172,9 @@ class Launcher:
     def _clear(self) -> None:
         """Ends all processes that a failed start has left running."""
         if state := read_state(self.directory):
-            processes.end([*state.processes.values(), *processes.marked(configuration.mark(self.directory))], grace=0)
+            processes.end(
+                [*state.processes.values(), *processes.marked(hbase_configuration.mark(self.directory))], grace=0
+            )
             write_state(self.directory, evolve(state, processes={}, owner=None))
 
 

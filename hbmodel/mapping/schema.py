@@ -17,7 +17,7 @@ from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.encoding.salts import BoundSalt
 from hbmodel.errors import DeclarationError, UnknownField, UnknownIndex
-from hbmodel.mapping.index import Index
+from hbmodel.mapping.index_schema import Index
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.model_field import REQUIRED, Field, FieldKind
 from hbmodel.mapping.wide import WideLayout

@@ -9,7 +9,7 @@ from operator import attrgetter
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.corrected_clock import LONGEST_CALL
-from hbmodel.protocol.relocation.migration import DONE, phase_of
+from hbmodel.protocol.relocation.migration_phases import DONE, phase_of
 from hbmodel.session.dictionary_names import NamedRows, SessionNames
 from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
@@ -19,7 +19,7 @@ from hbmodel.tables.registry.registration import AT_SERVER_TIME, Binding
 from hbmodel.tables.registry.registry_rows import registry_row
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.binding_cache import BindingCache
-from hbmodel.tables.roll.own_lines import Calls, OwnLines
+from hbmodel.tables.roll.renewed_lines import Calls, OwnLines
 
 NOTHING_COUNTED = nullcontext()
 """The context for writes whose calls need not be counted, because the store checks the registry inside each write."""

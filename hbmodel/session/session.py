@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Never, NoReturn, Self, TypeVar, overload
 
 from hbmodel.errors import DeclarationError, IncompleteKey, RowNotFound, SessionError, UnknownName
 from hbmodel.mapping.declare.map_declaration import MapExpression
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.rows.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.schema import TableSchema, schema_of, schema_of_object
@@ -22,7 +22,7 @@ from hbmodel.query.ask.continuation_tokens import FernetSeal, Seal
 from hbmodel.query.ask.query import Query, Source
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.terms import QueryTerms
-from hbmodel.query.run.map_slice import MapSlice
+from hbmodel.query.run.map_entries import MapSlice
 from hbmodel.session.bindings import Bindings
 from hbmodel.session.calls.dictionary_ids import look_up_keys, look_up_rows, objects_with_names
 from hbmodel.session.calls.increment import increment
@@ -39,7 +39,7 @@ from hbmodel.session.calls.update import update_call, update_key_call
 from hbmodel.session.commit.batch_runner import BatchRunner
 from hbmodel.session.commit.batches import Pending
 from hbmodel.session.commit.bulk_add import DEFAULT_BATCH, BulkAdd, OnRefused, Progress
-from hbmodel.session.commit.conflicts import RETRIES, again_upon_conflict, check_condition, waits_between
+from hbmodel.session.commit.conflict_retries import RETRIES, again_upon_conflict, check_condition, waits_between
 from hbmodel.session.commit.migration_routing import MigrationRouting
 from hbmodel.session.commit.session_sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.commit.unit_of_work import UnitOfWork
@@ -49,7 +49,7 @@ from hbmodel.session.names_of_other_libraries import NAMED_ELSEWHERE
 from hbmodel.session.options import check_seconds
 from hbmodel.session.queries.cell_versions import CellVersion, asks_as_of, get_as_of, versions_of
 from hbmodel.session.queries.dictionary_queries import DictionaryQueries
-from hbmodel.session.queries.map_entries import slice_of
+from hbmodel.session.queries.map_runner import slice_of
 from hbmodel.session.queries.query_runner import QueryRunner
 from hbmodel.session.queries.two_table_queries import TwoTableQueries
 from hbmodel.session.thread_guard import Guard, guarded

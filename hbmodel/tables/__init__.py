@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hbmodel._lazy import lazy
 
 if TYPE_CHECKING:
-    from hbmodel.tables.adoption.findings import Finding
+    from hbmodel.tables.adoption.adopt_findings import Finding
     from hbmodel.tables.adoption.infer import InferredField, InferredModel, infer
     from hbmodel.tables.alter import Alteration
     from hbmodel.tables.creation.adopt import Adoption, adopt
@@ -21,7 +21,7 @@ else:
     __getattr__, __dir__ = lazy(
         __name__,
         names={
-            "tables.adoption.findings": "Finding",
+            "tables.adoption.adopt_findings": "Finding",
             "tables.adoption.infer": "InferredField InferredModel infer",
             "tables.alter": "Alteration",
             "tables.creation.adopt": "Adoption adopt",

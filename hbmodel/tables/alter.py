@@ -9,7 +9,7 @@ from attrs import frozen
 
 from hbmodel.errors import CapabilityError, FamilyExists, MigrationError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.protocol.relocation.migration import BEFORE, DONE
+from hbmodel.protocol.relocation.migration_phases import BEFORE, DONE
 from hbmodel.store.port import Store
 from hbmodel.store.values import FOREVER, Family
 from hbmodel.tables.creation.comparison.column_differences import REQUIRED

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import asdict, frozen
 
 from hbmodel.errors import DeclarationError, MigrationError, StoreError, TableExists, TableNotFound
-from hbmodel.protocol.relocation.migration import BEFORE, DONE
+from hbmodel.protocol.relocation.migration_phases import BEFORE, DONE
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.creation.index_tables import unused
 from hbmodel.tables.indexes.index_arguments import check_choices

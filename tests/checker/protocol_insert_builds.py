@@ -17,7 +17,7 @@ from hbmodel.errors import HbmodelError, SchemaMismatch
 from hbmodel.protocol.indexed.index_build import RowIndexer, keep_entries
 from hbmodel.protocol.indexed.indexed_write import insert_indexed, write_indexed_batch
 from hbmodel.protocol.operations import GetRows, Protocol
-from hbmodel.protocol.versioned.check_unique_values import claim_existing
+from hbmodel.protocol.versioned.claim_comparison import claim_existing
 from hbmodel.protocol.versioned.versioned_write import insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, PutObject, put_object
 from tests.checker.behaviour import once

@@ -12,7 +12,7 @@ from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner, OldRow, Row
 from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.writes import PutObject, UpdateFields
-from hbmodel.query.run.map_slice import EntryReader
+from hbmodel.query.run.map_entries import EntryReader
 from hbmodel.store import Delete, Row
 from tests.checker import protocol_map_versions as of_versions
 from tests.checker import protocol_shared, protocol_versions

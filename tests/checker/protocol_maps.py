@@ -13,7 +13,7 @@ from attrs import frozen
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.protocol.writes import DeleteRow, PutObject, UpdateFields, put_object
-from hbmodel.query.run.map_slice import EntryReader, MapSlice
+from hbmodel.query.run.map_entries import EntryReader, MapSlice
 from hbmodel.session.calls.map_writes import Removed
 from hbmodel.store import Family, Put
 from hbmodel.store.embedded import EmbeddedStore

@@ -25,7 +25,7 @@ from hbmodel.protocol.operations import (
     PutRows,
     Together,
 )
-from hbmodel.protocol.relocation.migration import (
+from hbmodel.protocol.relocation.migration_phases import (
     BEFORE,
     CUT,
     DONE,

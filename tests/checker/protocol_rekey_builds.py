@@ -31,7 +31,7 @@ from hbmodel.protocol.operations import (
 )
 from hbmodel.protocol.relocation.rekey import Move, Progress, rekey
 from hbmodel.protocol.relocation.rekey_indexed_steps import IndexedMover, VersionedMover
-from hbmodel.protocol.versioned.check_unique_values import claim_existing
+from hbmodel.protocol.versioned.claim_comparison import claim_existing
 from tests.checker.behaviour import once
 from tests.checker.protocol_adapter import Step, Steps, Told, mc
 from tests.checker.protocol_rekey import SHIPPED, _single, beginning, nonces_of, planner_of, writer

@@ -26,7 +26,7 @@ from hbmodel.protocol.operations import (
     Protocol,
     ReadClock,
 )
-from hbmodel.protocol.relocation.migration import (
+from hbmodel.protocol.relocation.migration_phases import (
     RETURNED,
     VERSIONED_PHASES,
     Phase,

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from hbmodel.mapping.version_cell import VersionCell
 from hbmodel.protocol.indexed.indexed_plan import OldRow, RowPlan
 from hbmodel.protocol.operations import CheckAndMutateRows, GetRows, Protocol, PutRows, ReadClock, Together
-from hbmodel.protocol.relocation.migration import (
+from hbmodel.protocol.relocation.migration_phases import (
     BEFORE,
     HALTING,
     MOVING,

@@ -11,7 +11,7 @@ from typing import Any
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.version_cell import VersionCell
 from hbmodel.protocol.operations import GetRows
-from hbmodel.protocol.relocation.migration import (
+from hbmodel.protocol.relocation.migration_phases import (
     BEFORE,
     CUT,
     DONE,

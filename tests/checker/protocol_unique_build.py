@@ -14,7 +14,7 @@ import hbmodel as hb
 from hbmodel.errors import UniqueViolation
 from hbmodel.protocol.indexed.index_build import RowIndexer, index_rows
 from hbmodel.protocol.operations import CheckAndMutate, CheckAndMutateRows, Operation, Protocol
-from hbmodel.protocol.versioned.check_unique_values import FoundClaim, claim_existing, release_unheld
+from hbmodel.protocol.versioned.claim_comparison import FoundClaim, claim_existing, release_unheld
 from hbmodel.protocol.versioned.unique_values import owner_of
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from tests.checker.clocks import Clocks, at_clocks

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.encoding.codecs.decimal_digits import finite_digits, number_of_pairs, pairs_of, stripped_digits
+from hbmodel.encoding.codecs.packed_digits import finite_digits, number_of_pairs, pairs_of, stripped_digits
 
 
 @pytest.mark.lengthy

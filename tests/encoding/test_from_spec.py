@@ -14,7 +14,7 @@ from hbmodel.encoding.codecs.from_spec import UnknownCodec, codec_of
 from hbmodel.encoding.codecs.text import PaddedBytes
 from tests.support.strategies import KEY_CODECS
 
-NO_CODECS = {"ieee", "decimal_digits", "__init__", "base", "enums", "from_spec", "codec_of_type", "library"}
+NO_CODECS = {"ieee", "packed_digits", "__init__", "base", "enums", "from_spec", "codec_of_type", "library"}
 """Modules that register nothing: those that several codecs share, and enumerations, which are stored by the codec of
 their values.
 """

@@ -110,7 +110,7 @@ CODECS: dict[str, hb.Codec[Any]] = {
 IN_JAVA = """
 import json, os, sys
 import jpype
-from hbmodel.localhbase.configuration import JVM_FLAGS
+from hbmodel.localhbase.hbase_configuration import JVM_FLAGS
 from hbmodel.localhbase.jars import class_path
 from hbmodel.localhbase.java import find_java
 

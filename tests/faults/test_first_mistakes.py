@@ -17,7 +17,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import DETAILS
-from hbmodel.mapping.expressions import _NAMED_ELSEWHERE as OTHER_CONDITIONS
+from hbmodel.mapping.field_expressions import _NAMED_ELSEWHERE as OTHER_CONDITIONS
 from hbmodel.session.names_of_other_libraries import NAMED_ELSEWHERE
 from tests.support.beds import fresh
 

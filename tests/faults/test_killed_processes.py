@@ -21,7 +21,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.localhbase import LocalHBase
-from hbmodel.localhbase.configuration import mark
+from hbmodel.localhbase.hbase_configuration import mark
 from hbmodel.localhbase.processes import marked
 from hbmodel.store import Family, Scan
 from tests.project.test_flights import flights

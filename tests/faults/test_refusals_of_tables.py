@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import hbmodel as hb
 from hbmodel.mapping.schema import schema_of
 from hbmodel.store import Put
-from hbmodel.store.embedded.database import translated
+from hbmodel.store.embedded.sqlite_file import translated
 from hbmodel.store.key_text import shell_bytes
 from hbmodel.store.thrift1.store import Thrift1Store
 from hbmodel.tables.registry.registry_rows import LAYOUT, registry_row

@@ -19,7 +19,7 @@ from hbmodel.localhbase import (
     LocalHBase,
     Settings,
     Status,
-    configuration,
+    hbase_configuration,
     lifecycle,
     ports,
     processes,
@@ -38,7 +38,7 @@ def one_line(error: pytest.ExceptionInfo[LocalHBaseError]) -> str:
 
 
 def processes_of(directory: Path) -> list[Process]:
-    return processes.marked(configuration.mark(directory))
+    return processes.marked(hbase_configuration.mark(directory))
 
 
 @pytest.fixture

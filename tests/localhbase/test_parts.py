@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hbmodel.errors import LocalHBaseError
-from hbmodel.localhbase import Settings, configuration, ports, processes, readiness
+from hbmodel.localhbase import Settings, hbase_configuration, ports, processes, readiness
 from hbmodel.localhbase import directory as directories
 from hbmodel.localhbase.java import Java
 from hbmodel.localhbase.locks import file_lock
@@ -244,7 +244,7 @@ def test_the_commands_of_the_three_processes(tmp_path: Path) -> None:
     java = Java(Path("/j/bin/java"), 21)
     chosen = Settings(server_heap="2g", gateway_heap="300m")
     server, thrift1, thrift2 = (
-        configuration.command(role, tmp_path, chosen, PORTS, java) for role in configuration.ROLES
+        hbase_configuration.command(role, tmp_path, chosen, PORTS, java) for role in hbase_configuration.ROLES
     )
     assert server[0] == "/j/bin/java"
     assert server[-2:] == ["org.apache.hadoop.hbase.master.HMaster", "start"]
@@ -255,7 +255,7 @@ def test_the_commands_of_the_three_processes(tmp_path: Path) -> None:
     ]
     assert "-Xmx300m" in thrift1
     assert "org.apache.hadoop.hbase.thrift2.ThriftServer" in thrift2
-    assert all(configuration.mark(tmp_path) in command for command in (server, thrift1, thrift2))
+    assert all(hbase_configuration.mark(tmp_path) in command for command in (server, thrift1, thrift2))
     assert "--add-opens=java.base/java.nio=ALL-UNNAMED" in server
 
 
@@ -263,7 +263,7 @@ def test_the_gateway_answers_before_its_caller_hangs_up() -> None:
     """An attempt may begin at the end of an operation's time, with a look-up of its region that is not bounded by
     it.
     """
-    gateway = configuration.site_properties("thrift2", Path("/d"), Settings(), PORTS)
+    gateway = hbase_configuration.site_properties("thrift2", Path("/d"), Settings(), PORTS)
 
     def seconds(name: str) -> float:
         return int(gateway[name]) / 1000
@@ -289,8 +289,8 @@ def test_given_properties_win_and_gateway_properties_are_for_gateways() -> None:
         properties={"hbase.rpc.timeout": "1", "a": "all"},
         gateway_properties={"a": "gateways", "hbase.thrift.ssl.enabled": "true"},
     )
-    server = configuration.site_properties("server", Path("/d"), chosen, PORTS)
-    gateway = configuration.site_properties("thrift2", Path("/d"), chosen, PORTS)
+    server = hbase_configuration.site_properties("server", Path("/d"), chosen, PORTS)
+    gateway = hbase_configuration.site_properties("thrift2", Path("/d"), chosen, PORTS)
     assert (server["a"], gateway["a"]) == ("all", "gateways")
     assert server["hbase.rpc.timeout"] == gateway["hbase.rpc.timeout"] == "1"
     assert "hbase.thrift.ssl.enabled" not in server
@@ -304,13 +304,13 @@ XML_TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_charac
 
 @given(st.dictionaries(XML_TEXT, XML_TEXT, max_size=4))
 def test_properties_come_back_from_their_xml(properties: dict[str, str]) -> None:
-    root = ElementTree.fromstring(configuration.site_xml(properties).encode())
+    root = ElementTree.fromstring(hbase_configuration.site_xml(properties).encode())
     assert {entry.findtext("name"): entry.findtext("value") for entry in root} == properties
 
 
 def test_a_property_that_xml_cannot_hold_is_refused() -> None:
     with pytest.raises(LocalHBaseError, match="An HBase property contains a character"):
-        configuration.site_xml({"a": "\x01"})
+        hbase_configuration.site_xml({"a": "\x01"})
 
 
 @pytest.mark.parametrize("heap", ["", "0", "1 g", "1gb", "-1g", "lots"])

@@ -19,7 +19,7 @@ import pytest
 from typing_extensions import TypeAliasType
 
 import hbmodel as hb
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import REQUIRED, Field, Index, TableSchema
 from hbmodel.store import Family

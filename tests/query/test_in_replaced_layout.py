@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.protocol.relocation.migration import MOVING, PREPARED, RETURNING
+from hbmodel.protocol.relocation.migration_phases import MOVING, PREPARED, RETURNING
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry.registry_table import Registry
 from tests.support.examples import examples

@@ -25,7 +25,8 @@ from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.explain.explained_plan import explain
 from hbmodel.query.match.or_ranges import MAX_CONDITIONS
 from hbmodel.query.match.plan import Plan
-from hbmodel.query.match.planner import MAX_RANGES, MAX_SCANS, plan
+from hbmodel.query.match.planner import plan
+from hbmodel.query.match.range_limits import MAX_RANGES, MAX_SCANS
 from hbmodel.store import Row
 from tests.query.test_planner import lies_in
 from tests.support.beds import Bed

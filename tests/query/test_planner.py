@@ -21,7 +21,8 @@ from hbmodel.query.ask.query import Query
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.explain.explained_plan import explain
 from hbmodel.query.match.plan import Plan
-from hbmodel.query.match.planner import MAX_RANGES, MAX_SCANS, plan
+from hbmodel.query.match.planner import plan
+from hbmodel.query.match.range_limits import MAX_RANGES, MAX_SCANS
 from hbmodel.store.filters import KeyOnly
 from hbmodel.store.ranges import KeyRange, prefix_successor
 from tests.support.beds import fresh

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.mapping.schema import schema_of
-from hbmodel.protocol.relocation.migration import MOVING
+from hbmodel.protocol.relocation.migration_phases import MOVING
 from hbmodel.store import Delete, Put
 from hbmodel.store.embedded import EmbeddedStore
 from tests.support.beds import Bed, cells_of, fresh

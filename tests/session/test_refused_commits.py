@@ -11,7 +11,7 @@ from attrs import evolve
 import hbmodel as hb
 from hbmodel.errors import ClockError, HbmodelError
 from hbmodel.protocol.writes import Outcome
-from hbmodel.session.commit.conflicts import refusal
+from hbmodel.session.commit.conflict_retries import refusal
 from tests.support.beds import fresh
 
 

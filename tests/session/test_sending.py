@@ -14,7 +14,7 @@ from hbmodel.protocol.operations import Increment, Protocol
 from hbmodel.session.calls import sending
 from hbmodel.session.calls.sending import Sending
 from hbmodel.store.embedded import EmbeddedStore
-from hbmodel.tables.roll.own_lines import Calls, OwnLines
+from hbmodel.tables.roll.renewed_lines import Calls, OwnLines
 from tests.support.faulty import RecordingStore
 
 SENT = Increment("counted", b"row", b"d:n", 1)

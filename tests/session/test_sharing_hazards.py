@@ -18,7 +18,7 @@ from hbmodel.store.shared_caches import SharedCaches
 from hbmodel.tables.ids.name_cache import NameCache
 from hbmodel.tables.roll.binding_cache import BindingCache
 from hbmodel.tables.roll.own_line import OwnLine
-from hbmodel.tables.roll.own_lines import OwnLines
+from hbmodel.tables.roll.renewed_lines import OwnLines
 from tests.session.test_sessions_of_one_store import Plain, Ranked, SharingStore, add, kinds
 
 SECONDS = 15

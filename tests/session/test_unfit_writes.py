@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.relocation.migration import BEFORE, CUT, HALTING, MOVING, PREPARED, RETURNED, RETURNING, TURNED
+from hbmodel.protocol.relocation.migration_phases import (
+    BEFORE,
+    CUT,
+    HALTING,
+    MOVING,
+    PREPARED,
+    RETURNED,
+    RETURNING,
+    TURNED,
+)
 from hbmodel.store import Delete
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.tables.registry.registry_table import Registry

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.protocol.driver import drive
-from hbmodel.protocol.versioned.check_unique_values import claim_existing
+from hbmodel.protocol.versioned.claim_comparison import claim_existing
 from hbmodel.protocol.versioned.unique_values import CLAIMED
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.session.commit.session_sizes import SessionSizes

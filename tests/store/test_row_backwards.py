@@ -22,8 +22,8 @@ from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.wide.backwards.qualifier_distances import distance, place_before_end
 from hbmodel.store.wide.intervals import Interval
 from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
+from hbmodel.store.wide.row_size_warnings import RowWidths
 from hbmodel.store.wide.slices import SliceReader, SliceScan
-from hbmodel.store.wide.wide_row_sizes import RowWidths
 from hbmodel.store.wide.wide_rows import WideRows
 from hbmodel.store.wrapping import WrappingStore
 from tests.support.beds import HBASE, Bed

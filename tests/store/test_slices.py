@@ -19,8 +19,8 @@ from hbmodel.store.filters import And, ColumnRange, Filter, FirstCellOnly, KeyOn
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.wide.folded import FoldedStore
 from hbmodel.store.wide.page_sizes import PAGE_SIZES
+from hbmodel.store.wide.row_size_warnings import RowWidths
 from hbmodel.store.wide.slices import ROWS, SliceScan
-from hbmodel.store.wide.wide_row_sizes import RowWidths
 from hbmodel.store.wide.wide_rows import WideRows
 from hbmodel.store.wrapping import WrappingStore
 from tests.support.cut_rows import end_of_text, wide_rows

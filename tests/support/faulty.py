@@ -27,7 +27,7 @@ from hbmodel.store.closing import ClosingStore
 from hbmodel.store.gate import gated
 from hbmodel.store.port import check_and_put_each, read_versions
 from hbmodel.tables.registry.registry_rows import CLOCK_ROW
-from hbmodel.tables.roll.own_lines import KEEPER
+from hbmodel.tables.roll.renewed_lines import KEEPER
 
 Mode = Literal["before", "after", "first half", "second half"]
 MODES: tuple[Mode, ...] = ("before", "after", "first half", "second half")

@@ -12,7 +12,7 @@ from pathlib import Path
 from attrs import frozen
 
 from hbmodel.localhbase import LocalHBase, Settings
-from hbmodel.localhbase.configuration import LOG4J_PROPERTIES, command, site_properties, site_xml
+from hbmodel.localhbase.hbase_configuration import LOG4J_PROPERTIES, command, site_properties, site_xml
 from hbmodel.localhbase.jars import class_path
 from hbmodel.localhbase.java import find_java
 from hbmodel.localhbase.ports import choose_ports

@@ -28,7 +28,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hbmodel.localhbase.configuration import JVM_FLAGS
+from hbmodel.localhbase.hbase_configuration import JVM_FLAGS
 from hbmodel.localhbase.jars import class_path
 from hbmodel.localhbase.java import find_java
 from tests.support.tested_version import TESTED

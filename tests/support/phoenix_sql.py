@@ -23,7 +23,7 @@ import pytest
 from attrs import frozen
 
 from hbmodel.localhbase import VERSIONS, LocalHBase
-from hbmodel.localhbase.configuration import JVM_FLAGS
+from hbmodel.localhbase.hbase_configuration import JVM_FLAGS
 from hbmodel.localhbase.jars import class_path
 from hbmodel.localhbase.java import find_java
 from tests.support.phoenix_jars import SERVER, downloaded

@@ -13,7 +13,7 @@ from uuid import uuid4
 from attrs import frozen
 
 from hbmodel.localhbase import LocalHBase, Settings
-from hbmodel.localhbase.configuration import LOG4J_PROPERTIES, SERVER, command, mark, site_properties, site_xml
+from hbmodel.localhbase.hbase_configuration import LOG4J_PROPERTIES, SERVER, command, mark, site_properties, site_xml
 from hbmodel.localhbase.jars import class_path
 from hbmodel.localhbase.java import find_java
 from hbmodel.localhbase.ports import choose_ports

@@ -17,7 +17,7 @@ from hbmodel.codecs import java, phoenix
 from hbmodel.errors import DeclarationError, FamilyNotFound, SchemaMismatch, TableNotFound
 from hbmodel.store import Delete, Family, Put
 from hbmodel.store.ranges import KeyRange
-from hbmodel.tables.adoption.findings import ABOUT, SUBJECTS
+from hbmodel.tables.adoption.adopt_findings import ABOUT, SUBJECTS
 from hbmodel.tables.adoption.table_sample import CELLS, sampled_rows
 from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import Bed

@@ -8,7 +8,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import MigrationError, StoreError, TableExists, TableNotFound
-from hbmodel.protocol.relocation.migration import BEFORE, CUT, DONE, MOVING, RETURNING
+from hbmodel.protocol.relocation.migration_phases import BEFORE, CUT, DONE, MOVING, RETURNING
 from hbmodel.store import Family, Put, Row, Scan
 from hbmodel.store.ranges import KeyRange
 from hbmodel.tables.registry.layout_differences import canonical_json
@@ -18,7 +18,7 @@ from hbmodel.tables.registry.roll_lines import RollLines
 from tests.support.beds import Bed, fresh
 from tests.support.faulty import Crash, FaultyStore
 from tests.tables.migration_models import TIMES, Moved, Visit, visit
-from tests.tables.test_own_lines import ONE, QUIET, add, session_of
+from tests.tables.test_renewed_lines import ONE, QUIET, add, session_of
 
 
 @hb.model(table="gone", family="c")

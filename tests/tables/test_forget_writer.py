@@ -20,7 +20,7 @@ from hbmodel.tables.registry.roll_lines import LINE, line_key
 from tests.support.beds import fresh
 from tests.support.faulty import RecordingStore
 from tests.support.waiting import comes_true
-from tests.tables.test_own_lines import ONE, QUIET, add, kinds, session_of
+from tests.tables.test_renewed_lines import ONE, QUIET, add, kinds, session_of
 
 HOUR = 3_600_000
 LEASE, CALL = 10 * HOUR, 100 * HOUR

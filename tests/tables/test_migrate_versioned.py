@@ -18,7 +18,7 @@ from attrs import evolve
 
 import hbmodel as hb
 from hbmodel.protocol.indexed.move_marks import LEAVING, MoveMark
-from hbmodel.protocol.relocation.migration import (
+from hbmodel.protocol.relocation.migration_phases import (
     BEFORE,
     CUT,
     DONE,

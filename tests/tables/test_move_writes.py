@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.relocation.migration import BEFORE, DONE, MOVING, PREPARED, RETURNED
+from hbmodel.protocol.relocation.migration_phases import BEFORE, DONE, MOVING, PREPARED, RETURNED
 from hbmodel.store.gate import gated
 from hbmodel.tables.registry.registry_table import Registry
 from tests.support.beds import fresh

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.protocol.relocation.migration import (
+from hbmodel.protocol.relocation.migration_phases import (
     BEFORE,
     CLOSED,
     CUT,
@@ -26,7 +26,7 @@ from hbmodel.protocol.relocation.migration import (
     RETURNING,
     TURNED,
 )
-from hbmodel.protocol.relocation.migration import VERSIONED_PHASES as VERSIONED
+from hbmodel.protocol.relocation.migration_phases import VERSIONED_PHASES as VERSIONED
 from hbmodel.tables.migration.phase_waits import READ_OTHERWISE
 from tests.support.beds import HBASE, drop_left, fresh
 from tests.support.faulty import Call, RecordingStore

@@ -16,7 +16,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.localhbase import LocalHBase
-from hbmodel.localhbase.configuration import JVM_FLAGS
+from hbmodel.localhbase.hbase_configuration import JVM_FLAGS
 from hbmodel.localhbase.jars import class_path
 from hbmodel.localhbase.java import find_java
 from hbmodel.store import Delete, Scan

@@ -11,7 +11,7 @@ from hbmodel.tables.registry.registry_rows import registry_row
 from hbmodel.tables.roll.own_line import RollTimes
 from tests.support.beds import fresh
 from tests.support.waiting import comes_true
-from tests.tables.test_own_lines import ONE, PLAIN, QUIET, add, session_of
+from tests.tables.test_renewed_lines import ONE, PLAIN, QUIET, add, session_of
 
 SHORT = {"lease": 0.01, "longest_call": 0.01, "clock_bound": 0.2, "grace": 1}
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hbmodel import localhbase
-from hbmodel.localhbase import configuration, lifecycle, log_file, processes
+from hbmodel.localhbase import hbase_configuration, lifecycle, log_file, processes
 from hbmodel.tools.cli import main
 from hbmodel.tools.cli.hbase import appended, last_lines
 from tests.support import fake_java
@@ -68,7 +68,7 @@ def test_start_takes_a_version(directory: Path, monkeypatch: pytest.MonkeyPatch)
 def test_stop_says_whether_anything_ran(directory: Path) -> None:
     run(directory, "start")
     assert run(directory, "stop").stdout == "stopped\n"
-    assert processes.marked(configuration.mark(directory)) == []
+    assert processes.marked(hbase_configuration.mark(directory)) == []
     again = run(directory, "stop")
     assert (again.exit_code, again.stdout) == (0, "nothing ran\n")
 

@@ -14,7 +14,7 @@ import pytest
 
 import pytest_hbmodel
 from hbmodel.errors import LocalHBaseError
-from hbmodel.localhbase import configuration, processes
+from hbmodel.localhbase import hbase_configuration, processes
 from hbmodel.tools.pytest_plugin import external_hbase
 from tests.support.waiting import wait_until
 
@@ -95,7 +95,7 @@ def modules_of_a_run(pytester: pytest.Pytester, *plugins: str) -> set[str]:
 
 
 def left_of(seen: dict[str, Any]) -> list[processes.Process]:
-    return processes.marked(configuration.mark(Path(seen["directory"])))
+    return processes.marked(hbase_configuration.mark(Path(seen["directory"])))
 
 
 def options(*more: str) -> list[str]:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from attrs import field, frozen
 
 from hbmodel.encoding.key_layout import KeyLayout
-from hbmodel.mapping.index import Index
+from hbmodel.mapping.index_schema import Index
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store import Scan, Store
 

@@ -9,7 +9,7 @@ from struct import error as StructError
 from attrs import frozen
 
 from hbmodel.encoding.codecs.base import COMPLEMENT, JSON, Codec, DefaultCodecs, SpecReaders
-from hbmodel.encoding.codecs.decimal_digits import stripped_digits
+from hbmodel.encoding.codecs.packed_digits import stripped_digits
 from hbmodel.errors import DecodingError, EncodingError
 
 NEGATIVE, ZERO, POSITIVE = b"\x01", b"\x02", b"\x03"

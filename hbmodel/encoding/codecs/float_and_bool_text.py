@@ -8,8 +8,8 @@ from typing import Any
 from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, Order, SpecReaders, wrong_type, wrong_width
-from hbmodel.encoding.codecs.decimal_digits import finite_digits
 from hbmodel.encoding.codecs.ieee import exact_float
+from hbmodel.encoding.codecs.packed_digits import finite_digits
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
 
 MOST_ZEROS = 10_000

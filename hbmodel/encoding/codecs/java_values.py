@@ -14,10 +14,10 @@ from typing import Any
 from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, Order, Source, SpecReaders, wrong_type, wrong_width
-from hbmodel.encoding.codecs.decimal_digits import finite_digits
 from hbmodel.encoding.codecs.ieee import IEEE, exact_float, exact_single, single_below
 from hbmodel.encoding.codecs.integers import out_of_range
 from hbmodel.encoding.codecs.java import SIGNED
+from hbmodel.encoding.codecs.packed_digits import finite_digits
 from hbmodel.encoding.codecs.padded_and_delimited import integer_text, text_integer
 from hbmodel.encoding.codecs.times import (
     MICROSECONDS,

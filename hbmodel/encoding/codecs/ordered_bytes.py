@@ -12,9 +12,9 @@ from decimal import Decimal
 from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import COMPLEMENT, JSON, Codec, FixedWidth, SpecReaders, T, wrong_width
-from hbmodel.encoding.codecs.decimal_digits import number_of_pairs, pairs_of, stripped_digits
 from hbmodel.encoding.codecs.ieee import FloatsOfJava
 from hbmodel.encoding.codecs.integers import UNSIGNED, IntCodec, floor_integer
+from hbmodel.encoding.codecs.packed_digits import number_of_pairs, pairs_of, stripped_digits
 from hbmodel.encoding.codecs.padded_and_delimited import delimited_end
 from hbmodel.encoding.codecs.text import from_utf8, to_bytes, to_utf8
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError

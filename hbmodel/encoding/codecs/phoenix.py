@@ -9,9 +9,9 @@ from struct import Struct
 from attrs import Factory, field, frozen
 
 from hbmodel.encoding.codecs.base import JSON, Codec, FixedWidth, SpecReaders, declared_width, wrong_width
-from hbmodel.encoding.codecs.decimal_digits import number_of_pairs, pairs_of, stripped_digits
 from hbmodel.encoding.codecs.ieee import FloatsOfJava, float_bits
 from hbmodel.encoding.codecs.integers import UNSIGNED, floor_integer, integer, out_of_range
+from hbmodel.encoding.codecs.packed_digits import number_of_pairs, pairs_of, stripped_digits
 from hbmodel.encoding.codecs.padded_and_delimited import Delimited, delimited_end
 from hbmodel.encoding.codecs.text import to_utf8
 from hbmodel.encoding.codecs.times import Datetime, from_epoch, since_epoch

@@ -16,7 +16,7 @@ from hbmodel.encoding.codecs import Codec, Json, codec_for
 from hbmodel.encoding.codecs.base import JSON
 from hbmodel.errors import ComputedFieldError, DeclarationError
 from hbmodel.mapping.annotations import allows_none
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.model_field import Field, Values
 
 T = TypeVar("T")

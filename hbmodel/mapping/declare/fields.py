@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 import attrs
 
 from hbmodel.encoding.codecs import Codec, JavaLong
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.schema import FLAG, REQUIRED
 from hbmodel.mapping.version_cell import UNKNOWN, VersionCodec
 

@@ -16,16 +16,17 @@ from hbmodel.encoding.codecs import Codec, codec_for
 from hbmodel.encoding.salts import Salt
 from hbmodel.errors import DeclarationError, FrozenObject
 from hbmodel.mapping.annotations import allows_all, allows_none, annotations_of, fits, is_class_var
+from hbmodel.mapping.declare.allowed_names import as_qualifier, is_field_name
 from hbmodel.mapping.declare.computed import Computed, ComputedSpec
-from hbmodel.mapping.declare.declaration import IndexSpec, build_schema
+from hbmodel.mapping.declare.declaration import build_schema
 from hbmodel.mapping.declare.earlier_layout import earlier_layout
 from hbmodel.mapping.declare.family_options import family_name
 from hbmodel.mapping.declare.fields import Column, FieldSpec, FlagSpec, Key, column, counter, key, version
+from hbmodel.mapping.declare.index_declaration import IndexSpec
 from hbmodel.mapping.declare.key_order import in_key_order
 from hbmodel.mapping.declare.map_declaration import Map, MapExpression, MapSpec, map_column, resolve_map
 from hbmodel.mapping.declare.model_options import ModelOptions, check_options
-from hbmodel.mapping.declare.names import as_qualifier, is_field_name
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.index_kinds.base import DeclaredPart
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.missing_entries import note_missing_entries

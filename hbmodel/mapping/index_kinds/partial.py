@@ -9,7 +9,7 @@ from typing import Any
 from hbmodel.encoding.codecs import Dictionary
 from hbmodel.encoding.codecs.base import JSON
 from hbmodel.errors import DeclarationError
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, conjuncts
 

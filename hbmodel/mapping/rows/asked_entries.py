@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from hbmodel.mapping.index import Index
+from hbmodel.mapping.index_schema import Index
 from hbmodel.mapping.rows.entries_of_row import Entries, entries_function
 from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.mapping.rows.row_codegen import compile_entry

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from hbmodel.errors import ComputedFieldError
-from hbmodel.mapping.index import Index
+from hbmodel.mapping.index_schema import Index
 from hbmodel.mapping.predicates import And
 from hbmodel.mapping.schema import TableSchema
 

@@ -10,7 +10,7 @@ import attrs
 
 from hbmodel.errors import HbmodelError, UnknownField
 from hbmodel.mapping.declare.model import VERSION_ARGUMENT
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.map_columns import NotLoaded
 from hbmodel.mapping.missing_entries import is_constructed, of_the_same_row
 from hbmodel.mapping.schema import TableSchema, schema_of_object

@@ -6,7 +6,7 @@ from typing import Final, SupportsIndex
 
 from hbmodel.errors import QueryError, UnknownField
 from hbmodel.mapping.declare.map_declaration import MapExpression
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.store.checks.numbers import whole_number

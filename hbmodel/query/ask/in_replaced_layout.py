@@ -15,7 +15,7 @@ from typing_extensions import override
 from hbmodel.errors import EncodingError, OrderNotAvailable, QueryError
 from hbmodel.mapping.collection_elements import element_of
 from hbmodel.mapping.declare.computed import ComputedField
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.model_field import Field
 from hbmodel.mapping.predicates import (
     And,

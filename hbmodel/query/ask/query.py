@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from hbmodel.errors import DecodingError, IncompleteRow, MultipleResultsFound, NoResultFound, QueryError
 from hbmodel.mapping.declare.map_declaration import MapExpression, map_of
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.predicates import Ordering, Predicate
 from hbmodel.mapping.rows.unreadable import Report, leave_out
 from hbmodel.mapping.schema import PRIMARY, Field, Index

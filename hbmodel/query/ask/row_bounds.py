@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from hbmodel.errors import QueryError
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.schema import TableSchema
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from hbmodel.mapping.index import Index
 from hbmodel.mapping.index_kinds.base import Condition
+from hbmodel.mapping.index_schema import Index
 from hbmodel.mapping.predicates import Comparison, In, Not, Or, Predicate, StartsWith, conjuncts, describe
 from hbmodel.query.match.key_conditions import values_left
 

@@ -16,22 +16,16 @@ from hbmodel.mapping.rows.unreadable import TolerantDecoder
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
 from hbmodel.query.ask.as_of import check_kept
 from hbmodel.query.ask.terms import QueryTerms
-from hbmodel.query.match.bounded_plan import within_bounds
+from hbmodel.query.match.before_and_after import within_bounds
 from hbmodel.query.match.column_ranges import column_ranges
 from hbmodel.query.match.index_applicability import fit, misfit
-from hbmodel.query.match.key_conditions import KeyConditions, match
-from hbmodel.query.match.key_ranges import buckets_and_rows, located, scans_of
+from hbmodel.query.match.key_conditions import KeyConditions
+from hbmodel.query.match.key_ranges import buckets_and_rows, located
 from hbmodel.query.match.merged_order import MAX_MERGED, Direction, MergedOrder, combinations, direction
-from hbmodel.query.match.or_ranges import refined
 from hbmodel.query.match.plan import Path, Plan
 from hbmodel.query.match.plan_shapes import PlanShape, shape_key, shape_of
 from hbmodel.query.match.pushdown import keys_filter, server_filter
-
-MAX_RANGES = 10_000
-"""The maximum number of key ranges in one bucket. IN lists that would need more ranges are checked row by row."""
-
-MAX_SCANS = 100_000
-"""The maximum number of key ranges in all buckets together."""
+from hbmodel.query.match.range_limits import limited_match
 
 
 def paths_of(schema: TableSchema, indexes: Iterable[Index]) -> list[Path]:
@@ -199,15 +193,7 @@ def _match(path: Path, predicates: Sequence[Predicate], schema: TableSchema) -> 
     if met is None:
         return None
     operands = schema.by_name if path.index is None else path.index.operands
-    matched = match(path.layout, met.conditions, operands, MAX_RANGES)
-    if combinations(matched, range(len(matched.parts))) * path.salt.buckets > MAX_SCANS and not located(
-        path, matched.fixed(path.layout)
-    ):
-        matched = match(path.layout, met.conditions, operands, MAX_SCANS // path.salt.buckets)
-    pieces = refined(path.layout, matched, MAX_RANGES)
-    if scans_of(path, pieces) > MAX_SCANS:
-        pieces = refined(path.layout, matched, MAX_SCANS // path.salt.buckets)
-    matched = pieces
+    matched = limited_match(path, met.conditions, operands)
     return evolve(matched, narrowed=met.narrowed, consumed=[*matched.consumed, *met.settled])
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar, overload
 from attrs import frozen
 
 from hbmodel.errors import OrderNotAvailable, QueryError
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.query.ask.query import Query
 
 AnyTime = Any

@@ -20,7 +20,7 @@ from hbmodel.errors import (
     SessionError,
     UnknownField,
 )
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import COUNTER_ZERO, TableSchema
 from hbmodel.protocol.operations import CheckAndPut, Increment

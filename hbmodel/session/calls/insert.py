@@ -29,14 +29,14 @@ from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.protocol.server_timed.insert_by_flag import insert_claimed
 from hbmodel.protocol.server_timed.unindexed_insert import insert_unindexed
 from hbmodel.protocol.server_timed.unindexed_plan import UnindexedRowPlanner
-from hbmodel.protocol.versioned.check_unique_values import answering, claim_existing
+from hbmodel.protocol.versioned.claim_comparison import answering, claim_existing
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.protocol.versioned.versioned_write import SentChanges, insert_versioned, write_versioned_batch
 from hbmodel.protocol.writes import DeleteRow, Outcome, PutObject, put_object
 from hbmodel.session.calls.sending import Sending
 from hbmodel.session.commit.batch_runner import RESTARTS
 from hbmodel.session.commit.batches import Pending
-from hbmodel.session.commit.conflicts import reason_of
+from hbmodel.session.commit.conflict_retries import reason_of
 from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.row_planner import row_planner
 from hbmodel.session.commit.unit_of_work import UnitOfWork

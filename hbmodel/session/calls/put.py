@@ -25,7 +25,7 @@ from hbmodel.protocol.writes import UpdateFields
 from hbmodel.session.calls.put_fields import PutFields
 from hbmodel.session.calls.update import update_key_call
 from hbmodel.session.commit.batches import BATCH_ROWS, Pending
-from hbmodel.session.commit.conflicts import reason_of, waits_between
+from hbmodel.session.commit.conflict_retries import reason_of, waits_between
 from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 

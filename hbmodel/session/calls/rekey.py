@@ -20,7 +20,7 @@ from hbmodel.session.calls.insert import never_empty_column
 from hbmodel.session.calls.sending import Sending
 from hbmodel.session.commit.batch_runner import RESTARTS
 from hbmodel.session.commit.batches import held_version
-from hbmodel.session.commit.conflicts import reason_of
+from hbmodel.session.commit.conflict_retries import reason_of
 from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.row_planner import row_planner
 from hbmodel.store.port import Store

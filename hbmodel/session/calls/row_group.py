@@ -29,7 +29,7 @@ from hbmodel.query.ask.query import Query
 from hbmodel.session.calls.group_queries import GroupQueries
 from hbmodel.session.calls.update import update_call
 from hbmodel.session.commit.batches import Pending
-from hbmodel.session.commit.conflicts import RETRIES, again_upon_conflict, waits_between
+from hbmodel.session.commit.conflict_retries import RETRIES, again_upon_conflict, waits_between
 from hbmodel.session.commit.shared_row_batches import row_of
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.session.get_many import known_rows

@@ -9,7 +9,7 @@ from hbmodel.protocol.driver import Clock, drive, may_have_written, perform
 from hbmodel.protocol.operations import Change, CheckAndPutRows, Operation, Protocol, Together
 from hbmodel.store.gate import Gate
 from hbmodel.store.port import Store
-from hbmodel.tables.roll.own_lines import Calls
+from hbmodel.tables.roll.renewed_lines import Calls
 
 R = TypeVar("R")
 

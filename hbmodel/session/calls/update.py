@@ -19,7 +19,7 @@ from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import UpdateFields
 from hbmodel.session.calls.map_writes import merged_entries
 from hbmodel.session.commit.batches import Pending, held_version
-from hbmodel.session.commit.conflicts import check_condition
+from hbmodel.session.commit.conflict_retries import check_condition
 from hbmodel.session.options import check_updated
 
 

@@ -25,7 +25,7 @@ from hbmodel.protocol.indexed.entries_first import with_entries_first
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
 from hbmodel.protocol.indexed.indexed_write import write_indexed_batch
 from hbmodel.protocol.operations import Operation, Protocol
-from hbmodel.protocol.relocation.migration import RETURNED
+from hbmodel.protocol.relocation.migration_phases import RETURNED
 from hbmodel.protocol.server_timed.unindexed_write import write_unindexed_batch
 from hbmodel.protocol.versioned.versioned_plan import RowVersion, VersionedRowPlanner
 from hbmodel.protocol.versioned.versioned_write import write_versioned_batch
@@ -39,7 +39,7 @@ from hbmodel.store.clock_tick import let_tick_pass
 from hbmodel.store.port import Store
 from hbmodel.tables.registry.nullable_columns import BindingWithoutNone
 from hbmodel.tables.registry.registration import Binding
-from hbmodel.tables.roll.own_lines import Calls
+from hbmodel.tables.roll.renewed_lines import Calls
 
 log = logging.getLogger("hbmodel")
 

@@ -13,7 +13,7 @@ from hbmodel.mapping.rows.mapper import give_version
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.driver import Resumable
 from hbmodel.protocol.indexed.placed_rows import PlacedRows
-from hbmodel.protocol.relocation.migration import Phase
+from hbmodel.protocol.relocation.migration_phases import Phase
 from hbmodel.protocol.versioned.versioned_write import SentChanges
 from hbmodel.protocol.writes import Outcome, PutObject, RowWrite, UpdateFields
 from hbmodel.tables.registry.registration import Binding

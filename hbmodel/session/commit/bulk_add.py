@@ -20,7 +20,7 @@ from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.protocol.expiry import milliseconds
 from hbmodel.protocol.writes import PutObject, put_object
 from hbmodel.session.commit.batches import Pending
-from hbmodel.session.commit.conflicts import reason_of
+from hbmodel.session.commit.conflict_retries import reason_of
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.store.checks.numbers import whole_number
 from hbmodel.store.jitter import jitter

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 from attrs import evolve
 
 from hbmodel.errors import CapabilityError, EncodingError, KeyTooLong, SchemaMismatch
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.predicates import is_nan
 from hbmodel.mapping.rows.cells_of_update import cells_of_changes
 from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.operations import Protocol
-from hbmodel.protocol.relocation.migration import DONE, Phase, Side, phase_of
+from hbmodel.protocol.relocation.migration_phases import DONE, Phase, Side, phase_of
 from hbmodel.protocol.relocation.row_seals import Way, carry_over
 from hbmodel.protocol.relocation.seal_and_move import PairedWrite, write_between
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner

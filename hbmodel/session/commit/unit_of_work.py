@@ -19,7 +19,7 @@ from hbmodel.protocol.versioned.versioned_plan import RowVersion
 from hbmodel.protocol.writes import Outcome
 from hbmodel.session.commit.batch_runner import UNKNOWN, BatchRunner
 from hbmodel.session.commit.batches import Batch, Pending, held_version, split_batches
-from hbmodel.session.commit.conflicts import reason_of, refusal
+from hbmodel.session.commit.conflict_retries import reason_of, refusal
 from hbmodel.session.commit.pending_rows import PendingRows
 from hbmodel.session.commit.shared_row_batches import JointBatch, joint_batches
 from hbmodel.store.port import Store

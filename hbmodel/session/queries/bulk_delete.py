@@ -14,7 +14,7 @@ from hbmodel.protocol.writes import DeleteRow
 from hbmodel.query.ask.continuation_tokens import Page
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.session.commit.batches import Pending
-from hbmodel.session.commit.conflicts import reason_of
+from hbmodel.session.commit.conflict_retries import reason_of
 from hbmodel.session.commit.unit_of_work import UnitOfWork
 from hbmodel.session.get_many import known_rows
 

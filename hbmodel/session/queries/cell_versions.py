@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from hbmodel.errors import DecodingError, QueryError, UnknownField
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.predicates import And
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import LIVE, Field, TableSchema

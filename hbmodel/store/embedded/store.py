@@ -30,7 +30,6 @@ from hbmodel.store.closing import ClosingStore
 from hbmodel.store.embedded.cells import SEGMENT_SIZE, StoredCell, StoredRow, visible
 from hbmodel.store.embedded.clock_waits import EmbeddedClock
 from hbmodel.store.embedded.compaction import compact_table
-from hbmodel.store.embedded.database import Connect, Database, open_connection
 from hbmodel.store.embedded.descriptor import TableDescriptor, new_layout
 from hbmodel.store.embedded.namespaces import (
     check_namespace_of,
@@ -41,6 +40,7 @@ from hbmodel.store.embedded.namespaces import (
 )
 from hbmodel.store.embedded.read import Projection, RowReader, ScanPosition, read_rows, scan_batch
 from hbmodel.store.embedded.segments import RowSegments
+from hbmodel.store.embedded.sqlite_file import Connect, Database, open_connection
 from hbmodel.store.embedded.versions import versions_of
 from hbmodel.store.embedded.watched_rows import WatchedRows
 from hbmodel.store.embedded.write import RowWriter, has_tombstones, store_segments, without_replaced

@@ -12,11 +12,11 @@ from weakref import WeakSet
 from hbmodel.errors import InvalidRequest, StoreURLError
 from hbmodel.store.checks.tables import check_table_name
 from hbmodel.store.closing import ClosingStore, Ending
-from hbmodel.store.gateway.options import OPTIONS, SECRETS
 from hbmodel.store.gateway.pool import MAX_IDLE, Pool
 from hbmodel.store.gateway.retry import Backoff, Idempotence, RetryingCaller
 from hbmodel.store.gateway.scanning.scan_calls import Request, ScanCalls
 from hbmodel.store.gateway.table_names import name_in_store
+from hbmodel.store.gateway.url_options import OPTIONS, SECRETS
 from hbmodel.store.gateway.wire import http
 from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.gateway.wire.connection import Protocol, ThriftConnection, Transport, Wire

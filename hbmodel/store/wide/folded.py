@@ -27,9 +27,9 @@ from hbmodel.store.wide.intervals import EVERY_COLUMN, Interval, within
 from hbmodel.store.wide.object_filters import keys_only, object_filter
 from hbmodel.store.wide.object_get import PartOfRow
 from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
+from hbmodel.store.wide.row_size_warnings import RowWidths
 from hbmodel.store.wide.row_versions import read_row_versions
 from hbmodel.store.wide.slices import NO_OBJECTS, SliceReader, SliceScan, close_scan
-from hbmodel.store.wide.wide_row_sizes import RowWidths
 from hbmodel.store.wide.wide_rows import ROW_VERSION, STRANGE, ObjectRow, WideRows
 from hbmodel.store.wrapping import WrappingStore
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hbmodel.store.ranges import key_successor, prefix_successor
 from hbmodel.store.values import Row
-from hbmodel.store.wide.wide_row_sizes import RowWidths, bytes_of
+from hbmodel.store.wide.row_size_warnings import RowWidths, bytes_of
 from hbmodel.store.wide.wide_rows import ObjectRow, Unfolding, WideRows
 
 

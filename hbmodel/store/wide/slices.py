@@ -22,7 +22,7 @@ from hbmodel.store.wide.backwards.row_backwards import BegunPortion, RowBackward
 from hbmodel.store.wide.intervals import Interval, behind, starting, until
 from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.wide.row_pieces import JoinedPieces, cut
-from hbmodel.store.wide.wide_row_sizes import RowWidths, bytes_of
+from hbmodel.store.wide.row_size_warnings import RowWidths, bytes_of
 from hbmodel.store.wide.wide_rows import ObjectRow, Unfolding, WideRows
 
 ROWS = 100

@@ -24,7 +24,7 @@ from hbmodel.store.port import Store
 from hbmodel.store.values import Cell, Row
 from hbmodel.store.wide.row_pieces import cut
 from hbmodel.store.wide.wide_rows import ObjectRow, Unfolding
-from hbmodel.tables.adoption.findings import Collected, Kind, text_of
+from hbmodel.tables.adoption.adopt_findings import Collected, Kind, text_of
 from hbmodel.tables.adoption.table_sample import CELLS
 
 LATE = 60_000

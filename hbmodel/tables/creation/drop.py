@@ -8,7 +8,7 @@ from contextlib import suppress
 from hbmodel.errors import DeclarationError, SchemaMismatch, TableNotFound
 from hbmodel.mapping.declare.dictionary_tables import SEQUENCES, sequence_model
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.protocol.relocation.migration import BEFORE, DONE
+from hbmodel.protocol.relocation.migration_phases import BEFORE, DONE
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.creation.existing_tables import other_registry
 from hbmodel.tables.creation.index_tables import has_families, may_be_taken, unused

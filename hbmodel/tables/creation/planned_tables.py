@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.protocol.relocation.migration import DONE
+from hbmodel.protocol.relocation.migration_phases import DONE
 from hbmodel.store.port import Store
 from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, check_names, plan_tables
 from hbmodel.tables.ids.id_tables import Declared, models_and_ids

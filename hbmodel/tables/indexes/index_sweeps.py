@@ -17,7 +17,7 @@ from hbmodel.protocol.corrected_clock import ServerClock
 from hbmodel.protocol.driver import drive
 from hbmodel.protocol.indexed.index_build import RowEntries, RowIndexer, index_rows
 from hbmodel.protocol.indexed.index_verify import RowFindings, find_missing
-from hbmodel.protocol.versioned.check_unique_values import claim_existing, unclaimed_rows
+from hbmodel.protocol.versioned.claim_comparison import claim_existing, unclaimed_rows
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor

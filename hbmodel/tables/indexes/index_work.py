@@ -15,7 +15,7 @@ from hbmodel.protocol.driver import drive
 from hbmodel.protocol.indexed.index_build import RowIndexer
 from hbmodel.protocol.indexed.index_repair import repair_entries, reverify_entries
 from hbmodel.protocol.indexed.index_verify import Entry, find_missing, find_stale
-from hbmodel.protocol.versioned.check_unique_values import FoundClaim, answering, check_claims, release_unheld
+from hbmodel.protocol.versioned.claim_comparison import FoundClaim, answering, check_claims, release_unheld
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.store.checks.numbers import is_finite
 from hbmodel.store.port import Store, check_store

@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.corrected_clock import ServerClock
 from hbmodel.protocol.operations import Protocol
-from hbmodel.protocol.relocation.migration import TranslatedRow, copy_rows
+from hbmodel.protocol.relocation.migration_phases import TranslatedRow, copy_rows
 from hbmodel.protocol.relocation.undeclared_cells import undeclared_cells
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor

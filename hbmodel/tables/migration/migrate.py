@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from hbmodel.errors import CapabilityError, DeclarationError, MigrationError, SchemaMismatch
 from hbmodel.mapping.schema import TableSchema, schema_of
-from hbmodel.protocol.relocation.migration import (
+from hbmodel.protocol.relocation.migration_phases import (
     BEFORE,
     CLOSED,
     CUT,

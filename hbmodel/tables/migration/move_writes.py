@@ -15,7 +15,7 @@ from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.driver import Clock, drive
 from hbmodel.protocol.operations import Protocol
-from hbmodel.protocol.relocation.migration import RowTranslator
+from hbmodel.protocol.relocation.migration_phases import RowTranslator
 from hbmodel.protocol.relocation.row_seals import Way
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.store.port import Store

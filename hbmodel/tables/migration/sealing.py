@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from hbmodel.errors import HbmodelError
 from hbmodel.protocol.operations import Protocol
-from hbmodel.protocol.relocation.migration import TranslatedRow
+from hbmodel.protocol.relocation.migration_phases import TranslatedRow
 from hbmodel.protocol.relocation.row_seals import Pair, Way
 from hbmodel.protocol.relocation.seal_and_move import move_rows, reopen_rows
 from hbmodel.store.values import Row

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from hbmodel.errors import SchemaMismatch, StoreError
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.relocation.migration import BEFORE, DONE, PHASES, VERSIONED_PHASES
+from hbmodel.protocol.relocation.migration_phases import BEFORE, DONE, PHASES, VERSIONED_PHASES
 from hbmodel.store.values import Cell
 
 MOVE = b"m:move"

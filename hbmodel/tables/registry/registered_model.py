@@ -16,7 +16,8 @@ from hbmodel.encoding.codecs.from_spec import UnknownCodec, codec_of
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.encoding.salts import DigestSalt, HashSalt, JavaHashSalt, NoSalt, RandomSalt, Salt, TextSalt
 from hbmodel.errors import DeclarationError, RowKeyError, SchemaMismatch
-from hbmodel.mapping.declare.declaration import IndexSpec, build_schema
+from hbmodel.mapping.declare.declaration import build_schema
+from hbmodel.mapping.declare.index_declaration import IndexSpec
 from hbmodel.mapping.declare.model_options import ModelOptions
 from hbmodel.mapping.index_kinds.plain import IndexField
 from hbmodel.mapping.map_columns import MapField

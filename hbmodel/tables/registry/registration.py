@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 from hbmodel.errors import IndexUnavailable, SchemaMismatch
 from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.protocol.relocation.migration import BEFORE
+from hbmodel.protocol.relocation.migration_phases import BEFORE
 from hbmodel.tables.registry.migration_phase import TableMove
 
 ABSENT, WRITE_ONLY, BUILDING, VERIFYING, READABLE = "absent", "write-only", "building", "verifying", "readable"

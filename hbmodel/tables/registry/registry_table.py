@@ -12,7 +12,7 @@ from hbmodel.errors import DeclarationError, SchemaMismatch, StoreError, TableEx
 from hbmodel.mapping.newer_families import with_families
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.corrected_clock import wall_time
-from hbmodel.protocol.relocation.migration import DONE
+from hbmodel.protocol.relocation.migration_phases import DONE
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.shared_caches import renew_caches, trusted_for

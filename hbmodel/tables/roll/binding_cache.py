@@ -22,7 +22,7 @@ from hbmodel.tables.registry.registry_rows import registry_row
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.child_processes import is_killed_by_parent
 from hbmodel.tables.roll.own_line import ROLL_TIMES, RollTimes
-from hbmodel.tables.roll.own_lines import OwnLines
+from hbmodel.tables.roll.renewed_lines import OwnLines
 
 UNSETTLED = 1.0
 """A binding that refuses writes, None or queries of an index is trusted for at most this many seconds. So the refusal

@@ -18,7 +18,7 @@ from hbmodel.errors import (
     RowNotFound,
 )
 from hbmodel.mapping.declare.map_declaration import MapExpression
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.map_columns import NotLoaded
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema

@@ -25,7 +25,7 @@ from attrs import evolve
 
 from hbmodel.errors import InvalidRequest, StoreClosed, StoreError, StoreUnavailable, StoreURLError, TableNotFound
 from hbmodel.store import Delete, Family, Put, Scan
-from hbmodel.store.embedded import EmbeddedStore, cells, database, read
+from hbmodel.store.embedded import EmbeddedStore, cells, read, sqlite_file
 from hbmodel.store.filters import And, ColumnRange, Pagination
 from hbmodel.store.ranges import KeyRange
 
@@ -376,10 +376,10 @@ class TestFile:
         def counted(target: str) -> sqlite3.Connection:
             nonlocal opened
             opened += 1
-            return database.open_connection(target)
+            return sqlite_file.open_connection(target)
 
         def use() -> None:
-            cycle: list[object] = [made := database.Database(path if in_file else None, counted)]
+            cycle: list[object] = [made := sqlite_file.Database(path if in_file else None, counted)]
             cycle.append(cycle)
             with made.write() as connection:
                 gc.collect()  # puts the connection, which a frame holds, ahead of what else goes with the cycle
@@ -398,11 +398,11 @@ class TestFile:
         newer = tmp_path / "newer"
         EmbeddedStore(str(newer)).close()
         with closing(sqlite3.connect(newer)) as connection, connection:
-            connection.execute(f"PRAGMA user_version = {database.FORMAT_VERSION + 1}")
+            connection.execute(f"PRAGMA user_version = {sqlite_file.FORMAT_VERSION + 1}")
         opened: list[sqlite3.Connection] = []
 
         def noted(target: str) -> sqlite3.Connection:
-            opened.append(database.open_connection(target))
+            opened.append(sqlite_file.open_connection(target))
             return opened[-1]
 
         for bad, message in (
@@ -482,7 +482,7 @@ class TestFile:
 
     def test_a_full_disk_loses_nothing(self, path: str) -> None:
         def small(target: str) -> sqlite3.Connection:
-            connection = database.open_connection(target)
+            connection = sqlite_file.open_connection(target)
             connection.execute("PRAGMA max_page_count = 40")
             return connection
 
@@ -496,7 +496,7 @@ class TestFile:
             assert rows(store) == [b"r"]
 
     def test_a_lock_of_another_process(self, path: str) -> None:
-        with EmbeddedStore(path, connect=partial(database.open_connection, busy_timeout=0.1)) as store:
+        with EmbeddedStore(path, connect=partial(sqlite_file.open_connection, busy_timeout=0.1)) as store:
             store.create_table(T, [Family(b"d")])
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")

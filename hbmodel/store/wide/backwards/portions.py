@@ -9,7 +9,7 @@ from attrs import frozen
 
 from hbmodel.store.wide.backwards.qualifier_distances import place_before_end
 from hbmodel.store.wide.intervals import Interval
-from hbmodel.store.wide.wide_row_sizes import RowWidths
+from hbmodel.store.wide.row_size_warnings import RowWidths
 from hbmodel.store.wide.wide_rows import WideRows
 
 _SPARE = Fraction(3, 2)

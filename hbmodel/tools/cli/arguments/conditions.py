@@ -9,7 +9,7 @@ from typing import Any
 
 from hbmodel.encoding.codecs import Codec
 from hbmodel.errors import EncodingError, QueryError
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.mapping.value_text import text_of_value, value_of_text

@@ -11,7 +11,7 @@ from hbmodel.mapping.declare.map_declaration import map_of
 from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.query.ask.continuation_tokens import Seal
-from hbmodel.query.run.map_slice import EntryReader, MapSlice
+from hbmodel.query.run.map_entries import EntryReader, MapSlice
 from hbmodel.session.get_many import known_rows
 from hbmodel.store.port import Store
 from hbmodel.store.wide.page_sizes import PageSizes

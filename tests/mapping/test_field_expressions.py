@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.mapping.expressions import FieldExpression
+from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, StartsWith, conjuncts, equalities
 from hbmodel.mapping.schema import Field
 from tests.support.strategies import KEY_CODECS, changes, instants, plain, values_of

@@ -673,7 +673,7 @@ def test_closing_the_store_takes_its_programs_off_the_roll(url: str) -> None:
 PROGRAM = """
 import os, signal, sys, time
 import hbmodel as hb
-from tests.tables.test_own_lines import PLAIN, add
+from tests.tables.test_renewed_lines import PLAIN, add
 url, way = sys.argv[1:]
 store = hb.connect(url)
 session = hb.Session(store)
@@ -752,7 +752,7 @@ def test_an_index_is_built_without_a_wait_where_nobody_writes(url: str) -> None:
 PAUSED = """
 import json, sys, threading
 import hbmodel as hb
-from tests.tables.test_own_lines import ONE, SHORT
+from tests.tables.test_renewed_lines import ONE, SHORT
 store = hb.connect(sys.argv[1])
 session = hb.Session(store, **SHORT)
 stop, held = threading.Event(), {}
