@@ -7,35 +7,17 @@ from itertools import chain
 
 from attrs import define, evolve, field
 
-from hbmodel.errors import CapabilityError, InvalidRequest, StoreClosed, StoreUnavailable, TableNotFound
+from hbmodel.errors import CapabilityError, StoreClosed, StoreUnavailable, TableNotFound
+from hbmodel.store.checks.row_sizes import MAX_ROW_BYTES, cell_bytes, check_row_size
 from hbmodel.store.gate import pass_gate
 from hbmodel.store.port import Store
-from hbmodel.store.values import CELL_OVERHEAD, ConditionalChange, Delete, Put
-
-MAX_ROW_BYTES = 4 * 1024 * 1024
-"""The maximum number of bytes that are written into one row at once."""
-
-_TOO_LARGE = (
-    "Objects that share a row are written in one mutation, and this mutation is larger than 4 MiB: write fewer objects "
-    "in a commit, or open the session with atomic_rows=False."
-)
+from hbmodel.store.values import ConditionalChange, Delete, Put
 
 NOT_ATOMIC = (
     "Objects that share a row are written in one mutation. This store supports that only if all are put with the same "
     "timestamp and TTL, or all are deleted: use an hbase+thrift2: store, commit the objects separately, or open the "
     "session with atomic_rows=False."
 )
-
-
-def cell_bytes(row: bytes, cells: Iterable[tuple[bytes, bytes]]) -> int:
-    """Returns an estimate of the bytes that cells of a row need in a request."""
-    return sum(len(row) + CELL_OVERHEAD + len(column) + len(value) for column, value in cells)
-
-
-def check_row_size(table: str, row: bytes, size: int) -> None:
-    """Raises `InvalidRequest` if a change of one row has more bytes than may be written at once."""
-    if size > MAX_ROW_BYTES:
-        raise InvalidRequest(_TOO_LARGE, table=table, key=row, size=size)
 
 
 def combined(mutations: Iterable[Put | Delete]) -> list[Put | Delete]:

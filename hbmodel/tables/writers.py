@@ -9,14 +9,14 @@ from typing import Any, Literal
 from attrs import asdict, evolve, frozen
 
 from hbmodel.errors import DeclarationError, StoreError
-from hbmodel.protocol.writers_roll import RollLine, Writer
+from hbmodel.protocol.roll_line_format import RollLine, Writer
 from hbmodel.store.checks.numbers import is_finite
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Put
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, check_times
+from hbmodel.tables.registry.read_roll import ID_LENGTH, LINE, FoundLine, RollLines
 from hbmodel.tables.registry.registry_rows import RegistryKey
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
-from hbmodel.tables.registry.roll_lines import ID_LENGTH, LINE, FoundLine, RollLines
 
 
 @frozen

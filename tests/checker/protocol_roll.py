@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from attrs import evolve, frozen
 
-from hbmodel.protocol.writers_roll import Member, Revisions, RollLine
+from hbmodel.protocol.roll_line_format import Member, Revisions, RollLine
 from tests.checker.cells import Violation
 from tests.checker.protocol_roll_states import (
     AHEAD,

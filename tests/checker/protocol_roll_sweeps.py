@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from hbmodel.protocol.writers_roll import NOTHING, Member, Revisions
+from hbmodel.protocol.roll_line_format import NOTHING, Member, Revisions
 from tests.checker.protocol_roll import SHIPPED, Bounds, Rules, configurations
 
 SWEEPS: Mapping[str, Bounds] = {

@@ -10,7 +10,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.store import ConditionalChange, Delete, Family, Put, Scan
-from hbmodel.store.as_of import AsOfStore
+from hbmodel.store.as_of_view import AsOfStore
 from hbmodel.store.embedded.sqlite_file import translated
 from hbmodel.store.filters import And, Or, Pagination
 from hbmodel.store.gateway.failures import store_error

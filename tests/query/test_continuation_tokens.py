@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.query.ask.arguments import MOST
+from hbmodel.query.ask.argument_checks import MOST
 from hbmodel.query.ask.continuation_tokens import FernetSeal, Page, Token, decode_token, digest_of, encode_token
 from hbmodel.query.ask.query import Query
 from tests.support.examples import examples

@@ -10,7 +10,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.mapping.predicates import And, conjuncts
-from hbmodel.query.ask.arguments import MOST
+from hbmodel.query.ask.argument_checks import MOST
 from hbmodel.query.ask.continuation_tokens import Page
 from hbmodel.query.ask.explanation import Explanation
 from hbmodel.query.ask.query import Query

@@ -22,7 +22,7 @@ from thriftpy2.transport import TMemoryBuffer
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import take
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.protocol.writers_roll import NOTHING
+from hbmodel.protocol.roll_line_format import NOTHING
 from hbmodel.store.thrift1.service import SERVICE, ResultCell, ResultRow
 from hbmodel.tables.registry.registration import Binding
 from hbmodel.tables.registry.registry_rows import registry_row

@@ -14,8 +14,8 @@ from hbmodel.errors import IndexUnavailable
 from hbmodel.store.closing import ClosingStore
 from hbmodel.store.embedded import EmbeddedStore
 from hbmodel.store.observed import ObservedStore
+from hbmodel.tables.registry.read_roll import RollLines
 from hbmodel.tables.registry.registry_rows import registry_row
-from hbmodel.tables.registry.roll_lines import RollLines
 from hbmodel.tables.roll.binding_cache import BindingCache
 from tests.support.faulty import RecordingStore
 

@@ -12,9 +12,9 @@ from hbmodel.protocol.relocation.migration_phases import BEFORE, CUT, DONE, MOVI
 from hbmodel.store import Family, Put, Row, Scan
 from hbmodel.store.ranges import KeyRange
 from hbmodel.tables.registry.layout_differences import canonical_json
+from hbmodel.tables.registry.read_roll import RollLines
 from hbmodel.tables.registry.registry_rows import INDEX_PREFIX, LAYOUT, registry_row
 from hbmodel.tables.registry.registry_table import Registry
-from hbmodel.tables.registry.roll_lines import RollLines
 from tests.support.beds import Bed, fresh
 from tests.support.faulty import Crash, FaultyStore
 from tests.tables.migration_models import TIMES, Moved, Visit, visit

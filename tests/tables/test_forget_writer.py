@@ -12,11 +12,11 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.errors import DeclarationError, StoreError
-from hbmodel.protocol.writers_roll import NOTHING, LateCalls, RollLine, Writer
+from hbmodel.protocol.roll_line_format import NOTHING, LateCalls, RollLine, Writer
 from hbmodel.store import Put
+from hbmodel.tables.registry.read_roll import LINE, line_key
 from hbmodel.tables.registry.registry_rows import registry_row
 from hbmodel.tables.registry.registry_table import Registry
-from hbmodel.tables.registry.roll_lines import LINE, line_key
 from tests.support.beds import fresh
 from tests.support.faulty import RecordingStore
 from tests.support.waiting import comes_true

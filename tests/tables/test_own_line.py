@@ -8,7 +8,7 @@ import pytest
 
 import hbmodel as hb
 from hbmodel.protocol.corrected_clock import SharedOffset
-from hbmodel.protocol.writers_roll import Member, Revisions, RollLine, Writer
+from hbmodel.protocol.roll_line_format import Member, Revisions, RollLine, Writer
 from hbmodel.tables.roll.own_line import ROLL_TIMES, OwnLine
 
 OLD, NEW = Revisions.of({"rows": 1}), Revisions.of({"rows": 2})

@@ -22,9 +22,9 @@ from hbmodel.errors import FamilyNotFound, StoreUnavailable, TableNotFound, Unkn
 from hbmodel.protocol.corrected_clock import SharedOffset
 from hbmodel.store import Delete, Family, Put, Row
 from hbmodel.store.gate import may_pass
+from hbmodel.tables.registry.read_roll import LISTED, FoundLine, RollLines
 from hbmodel.tables.registry.registry_rows import registry_row
 from hbmodel.tables.registry.registry_table import Registry
-from hbmodel.tables.registry.roll_lines import LISTED, FoundLine, RollLines
 from hbmodel.tables.roll.binding_cache import BindingCache
 from hbmodel.tables.roll.own_line import ROLL_TIMES, RollTimes
 from tests.support.beds import HBASE, fresh
@@ -42,7 +42,7 @@ def declare(*indexes: str, table: str = "rolled") -> Any:
 
 
 PLAIN, ONE, OTHER = declare(), declare("by_rank"), declare(table="rolled_too")
-QUIET = RollTimes(poll=1e6, idle=1e6)
+QUIET = RollTimes(poll=1e6, idle=1e6, short_idle=1e6)
 """A thread that never does anything: the program was killed, or stands still."""
 
 OFTEN = RollTimes(poll=0.01, idle=1e6)

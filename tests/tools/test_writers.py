@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import hbmodel as hb
-from hbmodel.protocol.writers_roll import NOTHING, RollLine, Writer
+from hbmodel.protocol.roll_line_format import NOTHING, RollLine, Writer
 from hbmodel.store import Put
+from hbmodel.tables.registry.read_roll import LINE, line_key
 from hbmodel.tables.registry.registry_rows import registry_row
 from hbmodel.tables.registry.registry_table import Registry
-from hbmodel.tables.registry.roll_lines import LINE, line_key
 from hbmodel.tools.cli import main
 
 

@@ -14,7 +14,7 @@ from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.predicates import Ordering, Predicate
 from hbmodel.mapping.rows.unreadable import Report, leave_out
 from hbmodel.mapping.schema import PRIMARY, Field, Index
-from hbmodel.query.ask.arguments import (
+from hbmodel.query.ask.argument_checks import (
     NO_FORMER_ENTRIES,
     NO_FORMER_MAPS,
     check_field,
@@ -23,7 +23,7 @@ from hbmodel.query.ask.arguments import (
     given_token,
     whole,
 )
-from hbmodel.query.ask.as_of import moment
+from hbmodel.query.ask.as_of_time import moment
 from hbmodel.query.ask.continuation_tokens import Page
 from hbmodel.query.ask.explanation import Explanation
 from hbmodel.query.ask.query_partition import QueryPartition

@@ -19,7 +19,7 @@ from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.rows.unreadable import TolerantEntryDecoder, or_unreadable
 from hbmodel.mapping.schema import Index
 from hbmodel.protocol.indexed.entry_verifier import EntryScope
-from hbmodel.query.ask.as_of import before
+from hbmodel.query.ask.as_of_time import before
 from hbmodel.query.ask.continuation_tokens import digest_of
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.match.column_ranges import ColumnRanges

@@ -14,7 +14,7 @@ from hbmodel.mapping.predicates import Predicate, conjuncts
 from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.rows.unreadable import TolerantDecoder
 from hbmodel.mapping.schema import PRIMARY, Index, TableSchema
-from hbmodel.query.ask.as_of import check_kept
+from hbmodel.query.ask.as_of_time import check_kept
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.match.before_and_after import within_bounds
 from hbmodel.query.match.column_ranges import column_ranges

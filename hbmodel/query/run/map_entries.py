@@ -16,7 +16,7 @@ from hbmodel.encoding.object_keys import ObjectKeyForm
 from hbmodel.errors import DecodingError, EncodingError, QueryError, TokenError
 from hbmodel.mapping.map_columns import MapField
 from hbmodel.mapping.schema import TableSchema
-from hbmodel.query.ask.arguments import given_token, whole
+from hbmodel.query.ask.argument_checks import given_token, whole
 from hbmodel.query.ask.continuation_tokens import Page, Seal, Token, decode_token, digest_of, encode_token
 from hbmodel.query.run.page_window import PageWindow, check_direction
 from hbmodel.store.port import Store

@@ -19,7 +19,7 @@ from hbmodel.errors import (
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.writes import Outcome
-from hbmodel.query.ask.arguments import check_own
+from hbmodel.query.ask.argument_checks import check_own
 from hbmodel.store.checks.numbers import whole_number
 from hbmodel.store.jitter import jitter
 

@@ -15,8 +15,9 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.protocol.writes import DeleteRow, PutObject, RowWrite, UpdateFields, under_condition
 from hbmodel.session.commit.batches import BATCH_ROWS, Batch, Pending
 from hbmodel.session.commit.shared_row_commit import JointCommit
+from hbmodel.store.checks.row_sizes import cell_bytes, check_row_size
 from hbmodel.store.port import Capabilities
-from hbmodel.store.row_changes import NOT_ATOMIC, cell_bytes, check_row_size
+from hbmodel.store.row_changes import NOT_ATOMIC
 
 Call = tuple[Pending, RowWrite]
 

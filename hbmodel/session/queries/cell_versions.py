@@ -11,7 +11,7 @@ from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.predicates import And
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import LIVE, Field, TableSchema
-from hbmodel.query.ask.arguments import whole
+from hbmodel.query.ask.argument_checks import whole
 from hbmodel.query.ask.query import Query, Source
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.session.get_many import known_rows

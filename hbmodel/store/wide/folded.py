@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from attrs import evolve
 
 from hbmodel.errors import FamilyNotFound, InvalidRequest
-from hbmodel.store.as_of import AsOfStore
+from hbmodel.store.as_of_view import AsOfStore
 from hbmodel.store.checks.reads import check_scans
 from hbmodel.store.checks.rows import NO_FAMILY, check_column, check_get, check_read_columns
 from hbmodel.store.port import (

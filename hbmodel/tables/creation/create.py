@@ -28,7 +28,7 @@ from hbmodel.tables.adoption.sample_check import judge_sample
 from hbmodel.tables.creation.comparison.diff import compare_families
 from hbmodel.tables.creation.comparison.difference import Difference
 from hbmodel.tables.creation.comparison.entry_differences import UNDECLARED, unbuilt
-from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption, split_keys_of
+from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption
 from hbmodel.tables.creation.existing_tables import (
     as_registered,
     is_external,
@@ -40,6 +40,7 @@ from hbmodel.tables.creation.existing_tables import (
     unregistered_index,
 )
 from hbmodel.tables.creation.index_tables import LOST_FAMILY, LOST_TABLE, check_index_table, check_index_tables
+from hbmodel.tables.creation.new_regions import split_keys_of
 from hbmodel.tables.creation.planned_tables import planned_tables
 from hbmodel.tables.creation.region_check import unreachable_regions
 from hbmodel.tables.ids.id_tables import Declared, opentsdb_dictionaries

@@ -11,7 +11,7 @@ from hbmodel.errors import DeclarationError, SchemaMismatch
 from hbmodel.mapping.schema import Index, TableSchema
 from hbmodel.store.values import Family
 from hbmodel.tables.creation.index_families import index_families
-from hbmodel.tables.creation.split_strategies import ByBucket, Splits, split_keys, table_layout
+from hbmodel.tables.creation.split_strategies import Splits, split_keys
 from hbmodel.tables.registry.registered_fields import ALL_VERSIONED, TAKEN
 from hbmodel.tables.registry.shared_families import FamilyUse
 
@@ -198,25 +198,3 @@ class _Strategies:
                 "Two strategies give the same table different split keys: give only one of them.", table=table
             )
         return next(iter(strategies), None)
-
-
-MOST_REGIONS = 256
-"""The maximum number of regions of a new table for which no strategy is given."""
-
-
-def split_keys_of(table: DeclaredTable) -> Sequence[bytes]:
-    """Returns the split keys of a new table. Without a strategy, a salted table has a region for each bucket, but at
-    most `MOST_REGIONS`, and any other table has one region. A table that models with different salts share also has one
-    region.
-    """
-    if table.split_keys is not None:
-        return table.split_keys
-    named = None if table.index is None else table.index.name
-    keys = {
-        tuple(split_keys(schema.model, ByBucket(), index=named)) if table_layout(schema, named)[1].buckets > 1 else ()
-        for schema in table.schemas
-        if table.index is not None or schema.row_layout is not None
-    }
-    split_keys_found = keys.pop() if len(keys) == 1 else ()
-    buckets_of_a_region = -(-(len(split_keys_found) + 1) // MOST_REGIONS)
-    return split_keys_found[buckets_of_a_region - 1 :: buckets_of_a_region]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -17,14 +16,16 @@ from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.shared_caches import renew_caches, trusted_for
 from hbmodel.store.values import Delete, Family, Put, Row, Scan
-from hbmodel.tables.registry.entry_shape import ENTRY, check_layout_shape, entry_of
+from hbmodel.tables.registry.entry_shape import ENTRY
 from hbmodel.tables.registry.enum_members import with_members
 from hbmodel.tables.registry.layout_differences import canonical_json
-from hbmodel.tables.registry.migration_phase import FROM, MOVE, check_moves, read_move
+from hbmodel.tables.registry.migration_phase import FROM, MOVE, check_moves
 from hbmodel.tables.registry.nullable_columns import (
     BindingWithoutNone,
     none_must_wait,
 )
+from hbmodel.tables.registry.parse_entry import parse_registration
+from hbmodel.tables.registry.read_roll import FROM_THE_START, LISTED, MARKED, next_revision
 from hbmodel.tables.registry.registered_fields import (
     ALL_VERSIONED,
     TAKEN,
@@ -43,11 +44,8 @@ from hbmodel.tables.registry.registry_cells import (
     cells_of,
     check_rows,
     first_rows,
-    index_state,
     matched_states,
     registered_families,
-    row_state,
-    shown,
     shows_external,
     written_columns,
 )
@@ -63,7 +61,6 @@ from hbmodel.tables.registry.registry_rows import (
     index_cell,
     registry_row,
 )
-from hbmodel.tables.registry.roll_lines import FROM_THE_START, LISTED, MARKED, listed_since, next_revision
 from hbmodel.tables.registry.shared_families import FamilyUse
 
 REGISTRY_TABLE = "hbmodel"
@@ -94,7 +91,7 @@ class Registry:
 
     def read(self, schema: TableSchema | RegistryKey) -> Registration | None:
         """Returns the registration of a model, or None if it is not registered."""
-        return self._parse(schema, self.row(schema))
+        return parse_registration(schema.table, self.table, self.row(schema))
 
     def row(self, schema: TableSchema | RegistryKey) -> Row | None:
         """Returns the registry's row of a model as it is stored, or None."""
@@ -103,23 +100,6 @@ class Registry:
         except TableNotFound:
             return None
         return row
-
-    def _parse(self, schema: TableSchema | RegistryKey, row: Row | None) -> Registration | None:
-        if row is None or LAYOUT not in row.columns or not row.columns[LAYOUT].value:
-            return None
-        with entry_of(schema.table, self.table):
-            check_layout_shape(layout := json.loads(row.columns[LAYOUT].value))
-            indexes = {
-                (name := column[len(INDEX_PREFIX) :].decode()): index_state(name, cell)
-                for column, cell in row.columns.items()
-                if column.startswith(INDEX_PREFIX) and cell.value
-            }
-            state = row.columns.get(ROWS)
-            rows = row_state(None if state is None else state.value, indexes)
-            if rows is None:
-                raise ValueError("a state that this version does not know")
-            since, move = 0 if state is None else state.timestamp, read_move(schema.table, row.columns)
-            return Registration(layout, shown(indexes), rows, cells_of(row), since, move, listed_since(row))
 
     def bind(self, schema: TableSchema) -> Binding:
         """Reads the registration of a model, and makes the model's binding from it. Raises the errors of `bound`."""
@@ -131,7 +111,7 @@ class Registry:
         Raises:
             SchemaMismatch: the layouts differ, or a model with indexes or a version is not registered.
         """
-        registration = self._parse(schema, row)
+        registration = parse_registration(schema.table, self.table, row)
         if registration is None:
             if schema.successor:
                 return self._bind_replaced(schema)
@@ -211,7 +191,7 @@ class Registry:
         while True:
             stored_row = self.row(schema)
             cells = {} if stored_row is None else cells_of(stored_row)
-            registration = self._parse(schema, stored_row)
+            registration = parse_registration(schema.table, self.table, stored_row)
             layout = first_layout(schema)
             states: Mapping[str, IndexState] = {}
             if registration is not None:
@@ -310,7 +290,7 @@ class Registry:
         """Yields the other models of a model's table, with their registrations."""
         own = registry_row(schema)
         for row in self._rows_of(schema.table):
-            other = None if row.row == own else self._parse(schema, row)
+            other = None if row.row == own else parse_registration(schema.table, self.table, row)
             if other is not None:
                 yield RegistryKey.of_row(schema.table, row.row), other
 
@@ -347,7 +327,11 @@ class Registry:
         own = None if but is None else registry_row(but)
         for name in (table[:at] for at, letter in enumerate(table) if letter == "."):
             for row in self._rows_of(name):
-                other = None if row.row == own else self._parse(RegistryKey.of_row(name, row.row), row)
+                other = (
+                    None
+                    if row.row == own
+                    else parse_registration(RegistryKey.of_row(name, row.row).table, self.table, row)
+                )
                 if other is not None and any(table in state.tables for state in other.indexes.values()):
                     return name
         return None
@@ -473,7 +457,7 @@ class Registry:
         families: set[bytes] = set()
         for row in self._rows_of(table):
             place = RegistryKey.of_row(table, row.row)
-            other = self._parse(place, row)
+            other = parse_registration(place.table, self.table, row)
             families |= {place.family, *(() if other is None else registered_families(other.layout))}
         return families
 

@@ -14,9 +14,9 @@ from attrs import frozen
 
 from hbmodel.protocol.corrected_clock import CLOCK_BOUND, LONGEST_CALL
 from hbmodel.store.port import Store
+from hbmodel.tables.registry.read_roll import RollLines, revision_of
 from hbmodel.tables.registry.registration import LEASE, Registration
 from hbmodel.tables.registry.registry_table import Registry
-from hbmodel.tables.registry.roll_lines import RollLines, revision_of
 
 Awaited = Literal["readers", "writers"]
 """The programs for which a change waits. `readers` are sessions that may read according to an earlier state until their

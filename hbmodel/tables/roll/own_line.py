@@ -14,20 +14,17 @@ from attrs import evolve, frozen
 
 from hbmodel.errors import HbmodelError, StoreError, StoreUnavailable, TableNotFound, UnknownOutcome
 from hbmodel.protocol.corrected_clock import SharedOffset
-from hbmodel.protocol.writers_roll import Kind, Member, Revisions, RollLine
+from hbmodel.protocol.roll_line_format import Kind, Member, Revisions, RollLine
 from hbmodel.store.gate import gated
 from hbmodel.store.port import Store
 from hbmodel.store.values import Cell, Delete, Put, Row
+from hbmodel.tables.registry.read_roll import FAMILY, LINE, line_key, new_id, revisions_of
 from hbmodel.tables.registry.registry_cells import cells_of
-from hbmodel.tables.registry.roll_lines import FAMILY, LINE, line_key, new_id, revisions_of
 
 TRIES = 5
 """The maximum number of times that a line is put until it is found on the roll. The line is put again only if the
 previous put was lost or late, or if the line was marked as gone.
 """
-
-SHORT_IDLE = 1.0
-"""The minimum number of seconds without calls after which a line with a short lease is put at rest."""
 
 LEAVING = 5.0
 """The maximum number of seconds for which the request that takes a line off the roll is retried. It is short because
@@ -43,11 +40,13 @@ class RollTimes:
         poll: the time between two reads of the registry while calls are made. It makes sure that a change is noticed
             long before the lease ends.
         idle: the time without calls after which a line is put at rest; less if the lease is short.
+        short_idle: the minimum of this time for a lease shorter than `poll`, otherwise two leases.
         renewed: the fraction of a lease, between 0 and 1, after which the lease is renewed.
     """
 
     poll: float = 5.0
     idle: float = 10.0
+    short_idle: float = 1.0
     renewed: float = 2 / 3
 
 
@@ -298,7 +297,9 @@ class OwnLine:
         the tables would wait for such a line until it is at rest, even if the lease has ended long ago.
         """
         idle, lease = 1000 * self._times.idle, self.member.lease
-        return idle if lease >= 1000 * self._times.poll else min(idle, max(1000 * SHORT_IDLE, 2 * lease))
+        if lease >= 1000 * self._times.poll:
+            return idle
+        return min(idle, max(1000 * self._times.short_idle, 2 * lease))
 
     @property
     def _renewal(self) -> float:

@@ -21,9 +21,9 @@ from typing import Self
 
 from hbmodel.errors import HbmodelError, StoreClosed
 from hbmodel.protocol.corrected_clock import SharedOffset, running_time
-from hbmodel.protocol.writers_roll import Member, Revisions, Writer
+from hbmodel.protocol.roll_line_format import Member, Revisions, Writer
 from hbmodel.store.port import Store
-from hbmodel.tables.registry.roll_lines import new_id
+from hbmodel.tables.registry.read_roll import new_id
 from hbmodel.tables.roll.child_processes import at_end_of_child
 from hbmodel.tables.roll.own_line import ROLL_TIMES, OwnLine, RollTimes
 

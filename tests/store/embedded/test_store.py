@@ -26,7 +26,7 @@ from attrs import evolve
 from hbmodel.errors import InvalidRequest, StoreClosed, StoreError, StoreUnavailable, StoreURLError, TableNotFound
 from hbmodel.store import Delete, Family, Put, Scan
 from hbmodel.store.embedded import EmbeddedStore, cells, read, sqlite_file
-from hbmodel.store.filters import And, ColumnRange, Pagination
+from hbmodel.store.filters import And, ColumnPrefix, ColumnRange, Filter, Pagination
 from hbmodel.store.ranges import KeyRange
 
 T = "t"
@@ -299,6 +299,23 @@ class TestStorage:
             tracemalloc.stop()
         assert found == 4_000
         assert peak < 8 * 1024 * 1024, "20 MB were read"
+
+    @pytest.mark.lengthy
+    @pytest.mark.parametrize("filter", [None, ColumnPrefix(b"0")], ids=["all cells", "a prefix"])
+    def test_the_first_piece_of_a_long_row_reads_no_more(self, store: EmbeddedStore, filter: Filter | None) -> None:
+        for start in range(0, 40_000, 10_000):
+            cells = {b"d:%06d" % number: bytes(50) for number in range(start, start + 10_000)}
+            store.put(T, [Put(b"r", cells, 1)])
+        tracemalloc.start()
+        try:
+            scan = Scan(KeyRange(b"r", b"r\x00"), columns=[b"d"], filter=filter, limit=1, cells=5)
+            (batches,) = store.scan(T, [scan])
+            (row,) = next(batches)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert sorted(row.columns) == [b"d:%06d" % number for number in range(5)]
+        assert peak < 300 * 1024, "the row has more than 2 MB"
 
     @pytest.mark.lengthy
     def test_wide_rows_bound_a_batch_by_bytes(self, store: EmbeddedStore) -> None:

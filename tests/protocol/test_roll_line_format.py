@@ -9,7 +9,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hbmodel.protocol.writers_roll import KINDS, NOTHING, LateCalls, Member, Revisions, RollLine, Writer
+from hbmodel.protocol.roll_line_format import KINDS, NOTHING, LateCalls, Member, Revisions, RollLine, Writer
 
 CELLS = st.dictionaries(st.sampled_from(["m:rows", "m:move", "m:i.by_ü", "m:i.b"]), st.integers(0, 1 << 45))
 REVISIONS = CELLS.map(Revisions.of)

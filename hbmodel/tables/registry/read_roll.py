@@ -15,7 +15,7 @@ from contextlib import suppress
 from attrs import evolve, frozen
 
 from hbmodel.errors import TableNotFound, UnknownOutcome
-from hbmodel.protocol.writers_roll import Revisions, RollLine, Writer
+from hbmodel.protocol.roll_line_format import Revisions, RollLine, Writer
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Delete, Put, Row, Scan
