@@ -161,11 +161,13 @@ class RowReader:
             passing = filter.kept_of_family(self._family, part)
         return StoredRow(row, passing) if passing else None
 
-    def pieces(self, row: bytes, segments: RowSegments, cells: int) -> Iterator[StoredRow]:
+    def pieces(self, row: bytes, segments: RowSegments, cells: int, *, all_now: bool) -> Iterator[StoredRow]:
         """Yields the result of the read for a row of any number of segments, in pieces.
 
-        All segments are read now, but each is decoded only when it is needed, unless the filter depends on the whole
-        row.
+        Each segment is decoded only when it is needed, unless the filter depends on the whole row.
+
+        Args:
+            all_now: reads the bytes of all segments now, for pieces that are taken after the end of the transaction.
         """
         run, bounds = self._run, self._bounds
         if (
@@ -178,7 +180,7 @@ class RowReader:
         if (self._filter is not None and self._filter.rejects(row)) or not self._layout.plain_order:
             whole = self.wide_row(row, segments)
             return iter(()) if whole is None else pieces_of(whole, cells)
-        parts = segments.all_of(bounds.start, bounds.stop)
+        parts = segments.all_of(bounds.start, bounds.stop) if all_now else _Parts(segments, bounds)
         shown = (
             self._shown(part.cells, part.ends) if run is None else self._of_run(iter([part]), run) for part in parts
         )
@@ -376,7 +378,7 @@ def scan_batch(
     if len(batch) >= rows_wanted:
         return position.given(batch, full=True)
     size = 0
-    stored_rows = _rows(connection, table_id, position.range, scan, reader)
+    stored_rows = _rows(connection, table_id, position.range, scan, reader, all_now=position.remaining != 1)
     try:
         for row, stored, read in stored_rows:
             if isinstance(stored, StoredRow):
@@ -397,7 +399,13 @@ def scan_batch(
 
 
 def _rows(
-    connection: sqlite3.Connection, table_id: int, rest: KeyRange | None, scan: Scan, reader: RowReader
+    connection: sqlite3.Connection,
+    table_id: int,
+    rest: KeyRange | None,
+    scan: Scan,
+    reader: RowReader,
+    *,
+    all_now: bool,
 ) -> Generator[tuple[bytes, StoredRow | Iterator[StoredRow] | None, int], None, None]:
     """Yields, for each row of a range, its key, the result of the read (as a whole or in pieces), and the number of
     bytes that were read.
@@ -427,7 +435,7 @@ def _rows(
         segments = RowSegments(connection, table_id, row)
         yield (
             row,
-            reader.wide_row(row, segments) if cells is None else reader.pieces(row, segments, cells),
+            reader.wide_row(row, segments) if cells is None else reader.pieces(row, segments, cells, all_now=all_now),
             segments.read,
         )
 

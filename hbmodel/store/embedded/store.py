@@ -158,9 +158,8 @@ class EmbeddedStore(ClosingStore):
     def _batches(self, table: str, scan: Scan, projection: Projection) -> Iterator[Sequence[Row]]:
         position = ScanPosition(scan.range, scan.limit, ended=scan.range.empty or scan.limit == 0)
         wanted = scan.filter
-        if scan.cells is not None and scan.limit == 1 and projection.only_family is not None:
-            # only the returned part of a wide row is read
-            wanted = first_piece(ColumnPrefix(b"") if wanted is None else wanted, scan.cells)
+        if wanted is not None and scan.cells is not None and scan.limit == 1 and projection.only_family is not None:
+            wanted = first_piece(wanted, scan.cells)  # only the returned part of a wide row is read
         filter = None if wanted is None else RowFilter(wanted, scan.reversed)
         while not position.ended:
             with self._database.read() as connection:
