@@ -153,14 +153,20 @@ def store_without_tables(url: str, request: pytest.FixtureRequest) -> Iterator[S
 def own_tables(url: str, prefix: str) -> str:
     """Adds a prefix for table names to a gateway's URL. It is appended to the prefix that the URL or the environment
     has, if any.
+
+    The separator of the URL or the environment only stands between the two prefixes: it may be the colon after a
+    namespace, of which a table has one at most.
     """
     address, _, query = url.partition("?")
-    options = [option for option in query.split("&") if option]
-    name = "table_prefix="
-    inherited = quote(os.environ.get("HBMODEL_TABLE_PREFIX", ""))
-    given = next((option.removeprefix(name) for option in options if option.startswith(name)), inherited)
-    others = [option for option in options if not option.startswith(name)]
-    return f"{address}?{'&'.join([*others, name + (f'{given}_{prefix}' if given else prefix)])}"
+    options = dict(option.partition("=")[::2] for option in query.split("&") if option)
+    given, separator = (
+        options.pop(name, quote(os.environ.get(f"HBMODEL_{name.upper()}", "")))
+        for name in ("table_prefix", "table_prefix_separator")
+    )
+    options["table_prefix"] = f"{given}{separator or '_'}{prefix}" if given else prefix
+    if separator:
+        options["table_prefix_separator"] = "_"
+    return f"{address}?{'&'.join(f'{name}={value}' for name, value in options.items())}"
 
 
 def _drop_all(url: str) -> None:

@@ -187,8 +187,17 @@ def test_a_sequence_without_its_table_names_what_to_create() -> None:
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, True])
 def test_a_page_has_a_size(size: Any) -> None:
-    with hb.connect("memory:") as store, pytest.raises(hb.QueryError, match=r"at least one.*size of the page"):
+    with hb.connect("memory:") as store, pytest.raises(hb.QueryError, match=r"at least one.*size"):
         hb.Session(store).query(Order).page(size)
+
+
+def test_a_number_that_is_too_large_is_called_so() -> None:
+    with hb.connect("memory:") as store:
+        query = hb.Session(store).query(Order)
+        for call in (query.limit, query.offset, query.page):
+            with pytest.raises(hb.QueryError, match=r"at most 2\*\*60"):
+                call(2**60 + 1)
+        query.limit(2**60).offset(2**60)
 
 
 def test_a_store_in_memory_says_so() -> None:

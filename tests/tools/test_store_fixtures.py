@@ -68,7 +68,14 @@ def test_closed_by_the_test(hbmodel_store):
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.Pytester:
-    for name in ("HBMODEL_TEST_URL", "HBMODEL_URL", "HBMODEL_TABLE_PREFIX", "PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS"):
+    for name in (
+        "HBMODEL_TEST_URL",
+        "HBMODEL_URL",
+        "HBMODEL_TABLE_PREFIX",
+        "HBMODEL_TABLE_PREFIX_SEPARATOR",
+        "PYTEST_XDIST_WORKER",
+        "PYTEST_ADDOPTS",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SEEN_IN", str(tmp_path / "seen"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -134,6 +141,13 @@ def test_a_path_for_the_file_of_each_test_is_refused(project: pytest.Pytester, m
         ("hbase://a?table_prefix=mine&timeout=3", "other", "hbase://a?timeout=3&table_prefix=mine_p"),
         ("hbase://a?table_prefix=", "other", "hbase://a?table_prefix=p"),
         ("hbase+thrift2://a", "team:x&y", "hbase+thrift2://a?table_prefix=team%3Ax%26y_p"),
+        (
+            "hbase://a?table_prefix=shop&table_prefix_separator=:&tls=true",
+            "",
+            "hbase://a?tls=true&table_prefix=shop:p&table_prefix_separator=_",
+        ),
+        ("hbase://a?table_prefix_separator=-", "mine", "hbase://a?table_prefix=mine-p&table_prefix_separator=_"),
+        ("hbase://a?table_prefix_separator=:", "", "hbase://a?table_prefix=p&table_prefix_separator=_"),
     ],
 )
 def test_a_prefix_is_put_behind_the_one_that_is_there(
@@ -141,6 +155,12 @@ def test_a_prefix_is_put_behind_the_one_that_is_there(
 ) -> None:
     monkeypatch.setenv("HBMODEL_TABLE_PREFIX", environment)
     assert own_tables(url, "p") == expected
+
+
+def test_a_separator_of_the_environment_does_not_follow_the_prefix_of_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HBMODEL_TABLE_PREFIX", "shop")
+    monkeypatch.setenv("HBMODEL_TABLE_PREFIX_SEPARATOR", ":")
+    assert own_tables("hbase://a", "p") == "hbase://a?table_prefix=shop%3Ap&table_prefix_separator=_"
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

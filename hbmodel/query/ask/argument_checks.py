@@ -21,12 +21,14 @@ NO_FORMER_MAPS = "Map columns cannot be read as of a time: leave out load()."
 
 
 def whole(count: SupportsIndex, argument: str, least: int = 0) -> int:
-    """Returns the argument as an int. Raises `QueryError` if it is not a whole number of at least `least`."""
+    """Returns the argument as an int. Raises `QueryError` if it is not a whole number between `least` and `MOST`."""
     number = whole_number(count)
-    if number is None or not least <= number <= MOST:
+    if number is None or number < least:
         raise QueryError(
             f"Give a whole number of at least {'one' if least else 'zero'}.", argument=argument, found=repr(count)
         )
+    if number > MOST:
+        raise QueryError("Give a whole number of at most 2**60.", argument=argument, found=repr(count))
     return number
 
 

@@ -529,7 +529,7 @@ class Query(Generic[R_co]):
             TokenError: the token is damaged, belongs to another query, or was passed as `after` instead of `before` or
                 the other way round.
         """
-        return self._source.page(self.terms, whole(size, "size of the page", 1), *given_token(after, before))
+        return self._source.page(self.terms, whole(size, "size", 1), *given_token(after, before))
 
     def explain(self) -> Explanation:
         """Describes how the query would be executed; print the result."""

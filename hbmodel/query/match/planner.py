@@ -342,16 +342,18 @@ def _scans_to_merge(path: Path, matched: KeyConditions, way: Direction, each: Se
 
 def _mention_merging(terms: QueryTerms, ways: Sequence[tuple[Path, KeyConditions, Direction]]) -> None:
     """Raises `QueryError` if a path could provide the required order, but only by merging too many scans."""
-    for path, matched, way in ways:
-        raise QueryError(
-            "The order needs a merge of more scans than are allowed, one for each combination of values and salt "
-            "bucket: give in_ fewer values and query several times. A query without an order needs no merge.",
-            table=terms.schema.table,
-            path=path.name,
-            fields=[path.layout.names[at] for at in way.merged],
-            scans=_scans_to_merge(path, matched, way),
-            most=MAX_MERGED,
-        )
+    if not ways:
+        return
+    path, matched, way = ways[0]
+    raise QueryError(
+        "The order needs a merge of more scans than are allowed, one for each combination of values and salt "
+        "bucket: give in_ fewer values and query several times. A query without an order needs no merge.",
+        table=terms.schema.table,
+        path=path.name,
+        fields=[path.layout.names[at] for at in way.merged],
+        scans=_scans_to_merge(path, matched, way),
+        most=MAX_MERGED,
+    )
 
 
 def _build(
