@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from hbmodel.store.port import Store
     from hbmodel.tables.advice.key_description import describe
     from hbmodel.tables.alter import alter
-    from hbmodel.tables.creation.comparison.diff import diff
+    from hbmodel.tables.creation.comparison.compare_tables import diff
     from hbmodel.tables.creation.create import create_tables
     from hbmodel.tables.creation.drop import drop_tables
     from hbmodel.tables.creation.split_strategies import ByBucket
@@ -129,7 +129,7 @@ else:
             "store.port": "Store",
             "tables.alter": "alter",
             "tables.creation.create": "create_tables",
-            "tables.creation.comparison.diff": "diff",
+            "tables.creation.comparison.compare_tables": "diff",
             "tables.creation.drop": "drop_tables",
             "tables.creation.split_strategies": "ByBucket",
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hbmodel.tables.indexes.index_operations import (
+from hbmodel.tables.indexes.index_calls import (
     build_index,
     drop_index,
     index_status,

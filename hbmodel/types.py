@@ -6,7 +6,7 @@ from hbmodel.mapping.declare.map_declaration import MapExpression
 from hbmodel.mapping.field_expressions import FieldExpression
 from hbmodel.mapping.map_columns import NotLoaded
 from hbmodel.mapping.predicates import Ordering, Predicate
-from hbmodel.query.ask.explanation import Explanation, Slices
+from hbmodel.query.ask.explain_text import Explanation, Slices
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.run.map_entries import MapSlice
 from hbmodel.session.calls.row_group import RowGroup

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from hbmodel.localhbase.directory import Status, default_directory, log_file, resolved
 from hbmodel.localhbase.hbase_configuration import GATEWAYS, Settings
-from hbmodel.localhbase.lifecycle import kill, prepare, restart, start, status, stop
 from hbmodel.localhbase.local_hbase import LocalHBase
 from hbmodel.localhbase.pinned_jars import VERSIONS
+from hbmodel.localhbase.start_and_stop import kill, prepare, restart, start, status, stop
 
 __all__ = [
     "GATEWAYS",

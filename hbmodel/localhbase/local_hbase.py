@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from hbmodel.errors import LocalHBaseError
-from hbmodel.localhbase import lifecycle
+from hbmodel.localhbase import start_and_stop
 from hbmodel.localhbase.directory import Status
 from hbmodel.localhbase.hbase_configuration import GATEWAYS, SERVER, Settings
 
@@ -55,7 +55,7 @@ class LocalHBase:
         gateway_properties: Mapping[str, str] | None = None,
         version: str | None = None,
         ports: Mapping[str, int] | None = None,
-        timeout: float = lifecycle.START_TIMEOUT,
+        timeout: float = start_and_stop.START_TIMEOUT,
         progress: bool = True,
         temporary: bool | None = None,
         owner: int | None = None,
@@ -86,7 +86,7 @@ class LocalHBase:
             )
         directory = _temporary_directory() if self._given is None else Path(self._given)
         try:
-            started = lifecycle.start(
+            started = start_and_stop.start(
                 directory,
                 settings=self._settings,
                 ports=self._ports,
@@ -99,7 +99,7 @@ class LocalHBase:
         except BaseException as error:
             if self._given is None:
                 # If the error refers to a log, the log must be kept.
-                lifecycle.remove(directory, keep_logs=isinstance(error, LocalHBaseError) and error.log is not None)
+                start_and_stop.remove(directory, keep_logs=isinstance(error, LocalHBaseError) and error.log is not None)
             raise
         self._directory = started.directory
         return self
@@ -110,9 +110,9 @@ class LocalHBase:
         """
         directory, self._directory = self._directory, None
         if directory is not None:
-            lifecycle.stop(directory, grace=0 if self._temporary else lifecycle.STOP_GRACE)
+            start_and_stop.stop(directory, grace=0 if self._temporary else start_and_stop.STOP_GRACE)
             if self._temporary:
-                lifecycle.remove(directory)
+                start_and_stop.remove(directory)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -133,7 +133,7 @@ class LocalHBase:
 
     def status(self) -> Status:
         """Returns the current status of this HBase."""
-        running = lifecycle.status(self.directory)
+        running = start_and_stop.status(self.directory)
         if running is None:
             raise LocalHBaseError("Another process stopped this HBase; start it again.", directory=str(self.directory))
         return running
@@ -165,13 +165,13 @@ class LocalHBase:
 
     def kill_server(self) -> None:
         """Kills the server immediately (SIGKILL), including the region server and ZooKeeper."""
-        lifecycle.kill(self.directory, SERVER)
+        start_and_stop.kill(self.directory, SERVER)
 
     def restart_server(self) -> None:
         """Starts the server again with the same ports and data, and waits until it accepts requests. A server that
         still runs is killed first.
         """
-        lifecycle.restart(self.directory, SERVER, timeout=self._timeout)
+        start_and_stop.restart(self.directory, SERVER, timeout=self._timeout)
 
     def kill_gateway(self, name: str) -> None:
         """Kills a gateway immediately (SIGKILL).
@@ -179,7 +179,7 @@ class LocalHBase:
         Args:
             name: `thrift1` or `thrift2`.
         """
-        lifecycle.kill(self.directory, _gateway(name))
+        start_and_stop.kill(self.directory, _gateway(name))
 
     def restart_gateway(self, name: str) -> None:
         """Starts a gateway again on the same port, and waits until it answers. A gateway that still runs is killed
@@ -188,7 +188,7 @@ class LocalHBase:
         Args:
             name: `thrift1` or `thrift2`.
         """
-        lifecycle.restart(self.directory, _gateway(name), timeout=self._timeout)
+        start_and_stop.restart(self.directory, _gateway(name), timeout=self._timeout)
 
     def _url(self, url: str | None) -> str:
         if url is None:

@@ -10,7 +10,7 @@ import argparse
 import time
 from pathlib import Path
 
-from hbmodel.localhbase import lifecycle
+from hbmodel.localhbase import start_and_stop
 from hbmodel.localhbase.processes import Process, is_alive
 
 INTERVAL = 0.5
@@ -26,9 +26,9 @@ def watch(directory: Path, owner: Process, *, temporary: bool) -> None:
     """
     while is_alive(owner):
         time.sleep(INTERVAL)
-    lifecycle.stop(directory, grace=0 if temporary else lifecycle.STOP_GRACE)
+    start_and_stop.stop(directory, grace=0 if temporary else start_and_stop.STOP_GRACE)
     if temporary:
-        lifecycle.remove(directory)
+        start_and_stop.remove(directory)
 
 
 def main() -> None:

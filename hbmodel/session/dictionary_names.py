@@ -18,7 +18,7 @@ from hbmodel.store.wide.folded import FoldedStore
 from hbmodel.store.wide.intervals import Interval
 from hbmodel.store.wide.page_sizes import PAGE_SIZES, PageSizes
 from hbmodel.store.wide.slices import SliceScan, close_scan
-from hbmodel.tables.ids.names import Names
+from hbmodel.tables.ids.dictionaries import Names
 
 _GET = object()
 """The key of the rows of the last get in `SessionNames.kept`."""

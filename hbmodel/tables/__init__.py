@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from hbmodel.tables.adoption.infer import InferredField, InferredModel, infer
     from hbmodel.tables.alter import Alteration
     from hbmodel.tables.creation.adopt import Adoption, adopt
-    from hbmodel.tables.creation.comparison.difference import Diff, Difference
+    from hbmodel.tables.creation.comparison.differences_as_text import Diff, Difference
     from hbmodel.tables.creation.create import Creation, TableOutcome
-    from hbmodel.tables.creation.region_check import RegionUse, check_regions
+    from hbmodel.tables.creation.live_regions import RegionUse, check_regions
     from hbmodel.tables.creation.split_strategies import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
     from hbmodel.tables.forget_table import Forgotten, forget
     from hbmodel.tables.writers import TableWriter, forget_writer, table_writers
@@ -26,8 +26,8 @@ else:
             "tables.alter": "Alteration",
             "tables.creation.adopt": "Adoption adopt",
             "tables.creation.create": "Creation TableOutcome",
-            "tables.creation.comparison.difference": "Diff Difference",
-            "tables.creation.region_check": "RegionUse check_regions",
+            "tables.creation.comparison.differences_as_text": "Diff Difference",
+            "tables.creation.live_regions": "RegionUse check_regions",
             "tables.creation.split_strategies": "AtKeys ByBucket FromSample Hexadecimal Uniform split_keys",
             "tables.forget_table": "Forgotten forget",
             "tables.writers": "TableWriter forget_writer table_writers",

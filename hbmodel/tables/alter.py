@@ -13,8 +13,8 @@ from hbmodel.protocol.relocation.migration_phases import BEFORE, DONE
 from hbmodel.store.port import Store
 from hbmodel.store.values import FOREVER, Family
 from hbmodel.tables.creation.comparison.column_differences import REQUIRED
-from hbmodel.tables.creation.comparison.diff import diff
-from hbmodel.tables.creation.comparison.difference import Diff, Difference
+from hbmodel.tables.creation.comparison.compare_tables import diff
+from hbmodel.tables.creation.comparison.differences_as_text import Diff, Difference
 from hbmodel.tables.creation.comparison.held_members import members_in_use
 from hbmodel.tables.creation.create import create_tables, shell_line
 from hbmodel.tables.creation.declared import SplitsOption

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import hbmodel as hb
-from hbmodel.tables.creation.region_check import codec_bytes
+from hbmodel.tables.creation.live_regions import codec_bytes
 from tests.support.beds import fresh
 
 

@@ -18,7 +18,7 @@ from hbmodel.store.gateway.filter_language import filter_string
 from hbmodel.store.key_text import shell_bytes
 from hbmodel.store.thrift1.store import Thrift1Store
 from hbmodel.store.thrift2.store import Thrift2Store
-from hbmodel.tables.creation.region_check import check_regions
+from hbmodel.tables.creation.live_regions import check_regions
 from tests.faults.test_refusals import refused
 
 A = b"d:a"

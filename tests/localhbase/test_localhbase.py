@@ -20,10 +20,10 @@ from hbmodel.localhbase import (
     Settings,
     Status,
     hbase_configuration,
-    lifecycle,
     ports,
     processes,
     readiness,
+    start_and_stop,
 )
 from hbmodel.localhbase import directory as directories
 from hbmodel.localhbase.processes import Process
@@ -58,63 +58,63 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     directory = tmp_path / "hbase"
     yield directory
     if directory.exists():
-        lifecycle.stop(directory, grace=0)
+        start_and_stop.stop(directory, grace=0)
 
 
 @pytest.mark.lengthy
 def test_start_status_stop(fake: Path) -> None:
-    assert lifecycle.status(fake) is None
-    assert lifecycle.stop(fake) is False
-    started = lifecycle.start(fake)
-    assert started == lifecycle.status(fake)
+    assert start_and_stop.status(fake) is None
+    assert start_and_stop.stop(fake) is False
+    started = start_and_stop.start(fake)
+    assert started == start_and_stop.status(fake)
     assert started.state == "running"
     assert set(started.pids) == {"server", "thrift1", "thrift2"}
     assert {process.pid for process in processes_of(fake)} == set(started.pids.values())
     assert started.url == f"hbase://127.0.0.1:{started.ports['thrift1']}"
     assert started.thrift2_url == f"hbase+thrift2://127.0.0.1:{started.ports['thrift2']}"
     assert "completed" in started.logs["server"].read_text()
-    assert lifecycle.stop(fake) is True
+    assert start_and_stop.stop(fake) is True
     assert processes_of(fake) == []
-    assert lifecycle.status(fake) is None
+    assert start_and_stop.status(fake) is None
 
 
 @pytest.mark.lengthy
 def test_a_second_start_changes_nothing(fake: Path) -> None:
-    first = lifecycle.start(fake, settings=Settings(gateways=("thrift1",)))
-    assert lifecycle.start(fake) == first
+    first = start_and_stop.start(fake, settings=Settings(gateways=("thrift1",)))
+    assert start_and_stop.start(fake) == first
     assert first.thrift2_url is None
     with pytest.raises(LocalHBaseError, match="An HBase with other settings is running in"):
-        lifecycle.start(fake, settings=Settings())
+        start_and_stop.start(fake, settings=Settings())
     with pytest.raises(LocalHBaseError, match="other settings"):
-        lifecycle.start(fake, ports={"thrift1": first.ports["thrift1"] - 1})
+        start_and_stop.start(fake, ports={"thrift1": first.ports["thrift1"] - 1})
     with pytest.raises(LocalHBaseError, match="An HBase is already running in the"):
         LocalHBase(fake).start()
-    assert lifecycle.status(fake) == first
+    assert start_and_stop.status(fake) == first
 
 
 @pytest.mark.lengthy
 def test_a_directory_keeps_the_version_that_wrote_it(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HBASE_HOME", raising=False)
-    started = lifecycle.start(fake, settings=Settings(gateways=("thrift1",), version="2.4.17"))
+    started = start_and_stop.start(fake, settings=Settings(gateways=("thrift1",), version="2.4.17"))
     assert started.version == started.as_json()["version"] == "2.4.17"
-    assert lifecycle.start(fake, settings=Settings(gateways=("thrift1",))) == started
+    assert start_and_stop.start(fake, settings=Settings(gateways=("thrift1",))) == started
     with pytest.raises(LocalHBaseError, match="other settings"):
-        lifecycle.start(fake, settings=Settings(gateways=("thrift1",), version="2.5.8"))
-    lifecycle.kill(fake, "thrift1")
+        start_and_stop.start(fake, settings=Settings(gateways=("thrift1",), version="2.5.8"))
+    start_and_stop.kill(fake, "thrift1")
     monkeypatch.setenv("HBASE_HOME", str(fake))  # what runs is completed with what it was started with
-    assert lifecycle.version_to_start(fake, None) == "2.4.17"
-    lifecycle.stop(fake, grace=0)
-    assert lifecycle.version_to_start(fake, None) is None
-    assert lifecycle.version_to_start(fake, "2.5.8") == "2.5.8"
+    assert start_and_stop.version_to_start(fake, None) == "2.4.17"
+    start_and_stop.stop(fake, grace=0)
+    assert start_and_stop.version_to_start(fake, None) is None
+    assert start_and_stop.version_to_start(fake, "2.5.8") == "2.5.8"
     monkeypatch.delenv("HBASE_HOME")
-    again = lifecycle.start(fake)
+    again = start_and_stop.start(fake)
     assert again.version == "2.4.17"
-    lifecycle.stop(fake, grace=0)
-    newer = lifecycle.start(fake, settings=Settings(version="2.5.8"))
+    start_and_stop.stop(fake, grace=0)
+    newer = start_and_stop.start(fake, settings=Settings(version="2.5.8"))
     assert newer.version == "2.5.8"
-    lifecycle.stop(fake, grace=0)
+    start_and_stop.stop(fake, grace=0)
     with pytest.raises(LocalHBaseError, match="written by a newer version") as error:
-        lifecycle.start(fake, settings=Settings(version="2.4.17"))
+        start_and_stop.start(fake, settings=Settings(version="2.4.17"))
     assert (error.value.found, error.value.version) == ("2.5.8", "2.4.17")
     one_line(error)
     assert processes_of(fake) == []
@@ -146,7 +146,7 @@ def test_without_a_directory_for_temporary_files_one_must_be_named(
 @pytest.mark.lengthy
 def test_an_hbase_that_another_process_stopped_has_no_status(fake: Path) -> None:
     with LocalHBase(fake) as hbase:
-        lifecycle.stop(fake, grace=0)
+        start_and_stop.stop(fake, grace=0)
         with pytest.raises(LocalHBaseError, match="Another process stopped this HBase; start it again"):
             hbase.status()
 
@@ -154,7 +154,7 @@ def test_an_hbase_that_another_process_stopped_has_no_status(fake: Path) -> None
 @pytest.mark.lengthy
 def test_starts_at_once_in_one_directory_start_one(fake: Path) -> None:
     found: list[Status] = []
-    threads = [threading.Thread(target=lambda: found.append(lifecycle.start(fake))) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: found.append(start_and_stop.start(fake))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -169,15 +169,15 @@ def test_two_directories_are_two_hbases(fake: Path, tmp_path: Path) -> None:
     with LocalHBase(fake) as one, LocalHBase() as two:
         assert not set(one.ports.values()) & set(two.ports.values())
         assert not set(one.pids.values()) & set(two.pids.values())
-        lifecycle.stop(fake, grace=0)
+        start_and_stop.stop(fake, grace=0)
         assert two.status().running
 
 
 @pytest.mark.lengthy
 def test_the_next_start_uses_the_same_ports(fake: Path) -> None:
-    before = lifecycle.start(fake).ports
-    lifecycle.stop(fake)
-    assert lifecycle.start(fake).ports == before
+    before = start_and_stop.start(fake).ports
+    start_and_stop.stop(fake)
+    assert start_and_stop.start(fake).ports == before
 
 
 @pytest.mark.lengthy
@@ -203,9 +203,9 @@ def test_kill_and_restart_keep_the_port(fake: Path) -> None:
 
 @pytest.mark.lengthy
 def test_start_brings_back_what_has_died(fake: Path) -> None:
-    before = lifecycle.start(fake)
-    lifecycle.kill(fake, "thrift1")
-    after = lifecycle.start(fake)
+    before = start_and_stop.start(fake)
+    start_and_stop.kill(fake, "thrift1")
+    after = start_and_stop.start(fake)
     assert after.running
     assert after.ports == before.ports
     assert after.pids["server"] == before.pids["server"]
@@ -213,9 +213,9 @@ def test_start_brings_back_what_has_died(fake: Path) -> None:
 
 @pytest.mark.lengthy
 def test_everything_dead_is_started_anew(fake: Path) -> None:
-    before = lifecycle.start(fake)
+    before = start_and_stop.start(fake)
     processes.end(processes_of(fake), grace=0)
-    found = lifecycle.status(fake)
+    found = start_and_stop.status(fake)
     assert found is not None
     assert found.missing == ("server", "thrift1", "thrift2")
     with LocalHBase(fake) as hbase:
@@ -224,12 +224,12 @@ def test_everything_dead_is_started_anew(fake: Path) -> None:
 
 def test_kill_needs_something_to_kill(fake: Path) -> None:
     with pytest.raises(LocalHBaseError, match="directory"):
-        lifecycle.kill(fake, "server")
-    lifecycle.start(fake, settings=Settings(gateways=()))
+        start_and_stop.kill(fake, "server")
+    start_and_stop.start(fake, settings=Settings(gateways=()))
     with pytest.raises(LocalHBaseError, match="was not started in the directory"):
-        lifecycle.kill(fake, "thrift1")
+        start_and_stop.kill(fake, "thrift1")
     with pytest.raises(LocalHBaseError, match="There is no such process"):
-        lifecycle.restart(fake, "thrift3")
+        start_and_stop.restart(fake, "thrift3")
 
 
 @pytest.mark.lengthy
@@ -237,19 +237,19 @@ def test_kill_needs_something_to_kill(fake: Path) -> None:
 def test_a_process_that_dies_at_its_start_is_quoted(fake: Path, monkeypatch: pytest.MonkeyPatch, role: str) -> None:
     monkeypatch.setenv(f"FAKE_{role.upper()}", "die")
     with pytest.raises(LocalHBaseError, match="HBase exited during its start") as error:
-        lifecycle.start(fake)
+        start_and_stop.start(fake)
     text = one_line(error)
     assert str(fake / "logs" / f"{role}.log") in text
     assert "Caused by: java.lang.IllegalStateException: no luck today" in text
     assert processes_of(fake) == []
-    assert lifecycle.status(fake) is None
+    assert start_and_stop.status(fake) is None
 
 
 @pytest.mark.lengthy
 def test_a_start_that_takes_too_long_leaves_nothing(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_THRIFT2", "mute")
     with pytest.raises(LocalHBaseError, match="HBase did not answer in time") as error:
-        lifecycle.start(fake, timeout=5)
+        start_and_stop.start(fake, timeout=5)
     assert error.value.process == "thrift2"
     one_line(error)
     assert processes_of(fake) == []
@@ -260,7 +260,7 @@ def test_a_directory_that_is_deleted_during_a_start_leaves_no_process(
     fake: Path, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     if again:
-        lifecycle.start(fake, settings=Settings(gateways=()))
+        start_and_stop.start(fake, settings=Settings(gateways=()))
 
     def ready(directory: Path) -> bool:
         (directory / "state.json").unlink()
@@ -270,7 +270,11 @@ def test_a_directory_that_is_deleted_during_a_start_leaves_no_process(
     with pytest.raises(
         LocalHBaseError, match="HBase was stopped, or its directory deleted, while it was starting; start HBase again"
     ) as error:
-        _ = lifecycle.restart(fake, "server") if again else lifecycle.start(fake, settings=Settings(gateways=()))
+        _ = (
+            start_and_stop.restart(fake, "server")
+            if again
+            else start_and_stop.start(fake, settings=Settings(gateways=()))
+        )
     assert str(fake) in one_line(error)
     assert processes_of(fake) == []
 
@@ -290,17 +294,17 @@ def test_a_port_lost_to_another_program_is_chosen_anew(
     taken = tmp_path / "taken"
     taken.write_text(role)
     monkeypatch.setenv("FAKE_TAKEN", str(taken))
-    assert lifecycle.start(fake).ports == chosen[1]
+    assert start_and_stop.start(fake).ports == chosen[1]
     assert len(chosen) == 2
     assert len(processes_of(fake)) == 3
 
 
 def test_a_given_port_that_is_taken_is_one_sentence(fake: Path, listener: int) -> None:
     with pytest.raises(LocalHBaseError, match="The port is taken; name another one") as error:
-        lifecycle.start(fake, ports={"thrift1": listener})
+        start_and_stop.start(fake, ports={"thrift1": listener})
     assert str(listener) in one_line(error)
     with pytest.raises(LocalHBaseError, match="no such port"):
-        lifecycle.start(fake, ports={"thrift9": 1})
+        start_and_stop.start(fake, ports={"thrift9": 1})
 
 
 def test_directories_that_cannot_be_used(fake: Path, tmp_path: Path) -> None:
@@ -311,14 +315,14 @@ def test_directories_that_cannot_be_used(fake: Path, tmp_path: Path) -> None:
         (tmp_path / "a:b", "The directory's path contains one of"),
     ):
         with pytest.raises(LocalHBaseError, match=message) as error:
-            lifecycle.start(directory)
+            start_and_stop.start(directory)
         assert str(directory) in one_line(error)
 
 
 @pytest.mark.lengthy
 def test_a_record_that_cannot_be_read_is_one_sentence(fake: Path) -> None:
-    lifecycle.start(fake)
-    lifecycle.stop(fake)
+    start_and_stop.start(fake)
+    start_and_stop.stop(fake)
     record = fake / "state.json"
     for text, message in (
         ('{"format": 99}', "The directory was written by another release of hbmodel"),
@@ -326,7 +330,7 @@ def test_a_record_that_cannot_be_read_is_one_sentence(fake: Path) -> None:
     ):
         record.write_text(text)
         with pytest.raises(LocalHBaseError, match=message) as error:
-            lifecycle.status(fake)
+            start_and_stop.status(fake)
         assert str(record) in one_line(error)
     record.unlink()
 
@@ -336,16 +340,16 @@ def test_an_id_that_now_belongs_to_another_process_is_left_alone(fake: Path, tmp
     command = [sys.executable, "-IS", "-c", "import time; time.sleep(600)"]
     bystander = processes.spawn(command, environment={}, output=tmp_path / "output")
     try:
-        lifecycle.start(fake)
+        start_and_stop.start(fake)
         state = directories.read_state(fake)
         assert state is not None
         processes.end([state.processes["server"]], grace=0)
         directories.write_state(fake, state.with_process("server", Process(bystander.pid, bystander.created - 60)))
-        found = lifecycle.status(fake)
+        found = start_and_stop.status(fake)
         assert found is not None
         assert found.missing == ("server",)
-        lifecycle.kill(fake, "server")
-        lifecycle.stop(fake, grace=0)
+        start_and_stop.kill(fake, "server")
+        start_and_stop.stop(fake, grace=0)
         assert processes.is_alive(bystander)
     finally:
         processes.end([bystander], grace=0)
@@ -353,22 +357,22 @@ def test_an_id_that_now_belongs_to_another_process_is_left_alone(fake: Path, tmp
 
 @pytest.mark.lengthy
 def test_a_process_that_was_never_recorded_is_ended(fake: Path) -> None:
-    before = lifecycle.start(fake)
+    before = start_and_stop.start(fake)
     (fake / "state.json").unlink()
-    assert lifecycle.status(fake) is None
-    after = lifecycle.start(fake)
+    assert start_and_stop.status(fake) is None
+    after = start_and_stop.start(fake)
     assert {process.pid for process in processes_of(fake)} == set(after.pids.values())
     assert not set(before.pids.values()) & set(after.pids.values())
     (fake / "state.json").unlink()
-    assert lifecycle.stop(fake, grace=0) is True
+    assert start_and_stop.stop(fake, grace=0) is True
     assert processes_of(fake) == []
 
 
 @pytest.mark.lengthy
 def test_stop_kills_what_does_not_stop(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SERVER", "stubborn")
-    lifecycle.start(fake)
-    assert lifecycle.stop(fake, grace=0.5) is True
+    start_and_stop.start(fake)
+    assert start_and_stop.stop(fake, grace=0.5) is True
     assert processes_of(fake) == []
 
 
@@ -408,7 +412,7 @@ def test_an_error_that_points_to_a_log_leaves_the_log(fake: Path, monkeypatch: p
     log = Path(error.value.log)
     assert "no luck today" in log.read_text()
     assert [entry.name for entry in log.parent.parent.iterdir()] == ["logs"]
-    lifecycle.remove(log.parent.parent)
+    start_and_stop.remove(log.parent.parent)
 
 
 OWNER = """

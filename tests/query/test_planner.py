@@ -16,7 +16,7 @@ import hbmodel as hb
 from hbmodel.errors import QueryError
 from hbmodel.mapping.predicates import Predicate
 from hbmodel.mapping.schema import Index, TableSchema
-from hbmodel.query.ask.explanation import describe_filter
+from hbmodel.query.ask.explain_text import describe_filter
 from hbmodel.query.ask.query import Query
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.explain.explained_plan import explain

@@ -12,7 +12,7 @@ import hbmodel as hb
 from hbmodel.mapping.predicates import And, conjuncts
 from hbmodel.query.ask.argument_checks import MOST
 from hbmodel.query.ask.continuation_tokens import Page
-from hbmodel.query.ask.explanation import Explanation
+from hbmodel.query.ask.explain_text import Explanation
 from hbmodel.query.ask.query import Query
 from hbmodel.query.ask.terms import QueryTerms
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from hbmodel.localhbase import lifecycle, startup
+from hbmodel.localhbase import start_and_stop, startup
 from hbmodel.localhbase.java import Java
 
 
@@ -30,7 +30,7 @@ def install(monkeypatch: pytest.MonkeyPatch, directory: Path) -> Path:
         + Path(__file__).read_text().replace("\nimport pytest\n", "\n").replace("\nfrom hbmodel", "\n#")
     )
     java.chmod(0o755)
-    for module in (startup, lifecycle):
+    for module in (startup, start_and_stop):
         monkeypatch.setattr(module, "find_java", lambda: Java(java, 21))
         monkeypatch.setattr(module, "class_path", lambda version=None, *, progress=True: f"fake-{version}.jar")
     return java

@@ -24,7 +24,7 @@ from tests.support.two_programs import Result, Stage, SteppedStore
 
 CLOCKED = (
     "hbmodel.protocol.corrected_clock", "hbmodel.protocol.driver", "hbmodel.tables.indexes.index_work",
-    "hbmodel.tables.indexes.index_sweeps", "hbmodel.tables.indexes.claimed_ranges",
+    "hbmodel.tables.indexes.index_sweeps", "hbmodel.tables.indexes.shared_ranges",
     "hbmodel.tables.migration.phase_waits", "hbmodel.session.commit.conflict_retries",
 )  # fmt: skip
 """The modules that read a clock or wait."""

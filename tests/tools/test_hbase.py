@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hbmodel import localhbase
-from hbmodel.localhbase import hbase_configuration, lifecycle, log_file, processes
+from hbmodel.localhbase import hbase_configuration, log_file, processes, start_and_stop
 from hbmodel.tools.cli import main
 from hbmodel.tools.cli.hbase import appended, last_lines
 from tests.support import fake_java
@@ -30,7 +30,7 @@ def directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]
     directory = tmp_path / "hbase"
     yield directory
     if directory.exists():
-        lifecycle.stop(directory, grace=0)
+        start_and_stop.stop(directory, grace=0)
 
 
 def run(directory: Path, command: str, *options: str) -> Result:
@@ -41,7 +41,7 @@ def run(directory: Path, command: str, *options: str) -> Result:
 def test_start_prints_where_it_runs(directory: Path) -> None:
     result = run(directory, "start")
     assert result.exit_code == 0, result.output
-    found = lifecycle.status(directory)
+    found = start_and_stop.status(directory)
     assert found is not None
     lines = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
     assert lines["state"] == "running"
@@ -82,7 +82,7 @@ def test_status_as_json(directory: Path) -> None:
     running = run(directory, "status", "--json")
     assert running.exit_code == 0
     shown = json.loads(running.stdout)
-    found = lifecycle.status(directory)
+    found = start_and_stop.status(directory)
     assert found is not None
     assert shown["state"] == "running"
     assert (shown["url"], shown["thrift2_url"], shown["zookeeper_port"]) == (
@@ -99,7 +99,7 @@ def test_status_as_json(directory: Path) -> None:
 def test_status_of_what_has_died(directory: Path) -> None:
     assert run(directory, "status").stdout.startswith("stopped")
     run(directory, "start", "--gateway", "thrift1")
-    lifecycle.kill(directory, "thrift1")
+    start_and_stop.kill(directory, "thrift1")
     result = run(directory, "status")
     assert result.exit_code == 1
     assert "partial" in result.stdout
@@ -110,7 +110,7 @@ def test_status_of_what_has_died(directory: Path) -> None:
 def test_start_takes_ports_gateways_heaps_and_properties(directory: Path) -> None:
     options = ["--gateway", "thrift2", "--thrift2-port", "23517", "--server-heap", "700m", "--property", "a.b=c=d"]
     assert run(directory, "start", *options).exit_code == 0
-    found = lifecycle.status(directory)
+    found = start_and_stop.status(directory)
     assert found is not None
     assert (found.url, found.thrift2_url) == (None, "hbase+thrift2://127.0.0.1:23517")
     assert "<value>c=d</value>" in (directory / "conf" / "server" / "hbase-site.xml").read_text()

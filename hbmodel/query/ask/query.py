@@ -25,7 +25,7 @@ from hbmodel.query.ask.argument_checks import (
 )
 from hbmodel.query.ask.as_of_time import moment
 from hbmodel.query.ask.continuation_tokens import Page
-from hbmodel.query.ask.explanation import Explanation
+from hbmodel.query.ask.explain_text import Explanation
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.row_bounds import row_bound
 from hbmodel.query.ask.terms import QueryTerms

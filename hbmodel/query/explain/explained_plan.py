@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hbmodel.mapping.predicates import describe
-from hbmodel.query.ask.explanation import Access, Covering, Explanation, Slices, describe_filter
+from hbmodel.query.ask.explain_text import Access, Covering, Explanation, Slices, describe_filter
 from hbmodel.query.explain.explained_slices import RANGES_OF_COLUMNS, calls_of_gets, slices_of
 from hbmodel.query.match.plan import Plan
 from hbmodel.query.match.pushdown import dropped_by_client

@@ -12,7 +12,7 @@ from typing import Any
 from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.mapping.predicates import Comparison, In, Not, Predicate, StartsWith, conjuncts
 from hbmodel.mapping.wide import WideLayout
-from hbmodel.query.ask.explanation import Slices
+from hbmodel.query.ask.explain_text import Slices
 from hbmodel.query.match.plan import Plan
 from hbmodel.query.run.executor import FIRST_GET
 from hbmodel.store.wide.intervals import EVERY_COLUMN, within

@@ -11,7 +11,7 @@ from typing import Any
 
 from hbmodel.errors import EncodingError
 from hbmodel.mapping.schema import TableSchema, schema_of_object
-from hbmodel.tables.ids.names import AT_ONCE, Names
+from hbmodel.tables.ids.dictionaries import AT_ONCE, Names
 
 Key = Mapping[str, Any] | Sequence[Any]
 

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from hbmodel.mapping.rows.mapper import key_of
 from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.query.ask.continuation_tokens import Page
-from hbmodel.query.ask.explanation import Explanation
+from hbmodel.query.ask.explain_text import Explanation
 from hbmodel.query.ask.query import Source
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.terms import QueryTerms

@@ -14,13 +14,13 @@ from hbmodel.encoding.codecs import Dictionary
 from hbmodel.mapping.predicates import And, Comparison, In, Not, Or, Predicate, conjuncts
 from hbmodel.mapping.schema import Field
 from hbmodel.query.ask.continuation_tokens import Page
-from hbmodel.query.ask.explanation import Explanation
+from hbmodel.query.ask.explain_text import Explanation
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.run.first_of_each import Key
 from hbmodel.session.queries.bulk_delete import Progress
 from hbmodel.session.queries.query_runner import QueryRunner
-from hbmodel.tables.ids.names import Names
+from hbmodel.tables.ids.dictionaries import Names
 
 END = object()
 

@@ -15,7 +15,7 @@ from hbmodel.mapping.rows.unreadable import RowError, Unreadable
 from hbmodel.mapping.schema import PRIMARY, Field, TableSchema, schema_of
 from hbmodel.query.ask.as_of_time import before
 from hbmodel.query.ask.continuation_tokens import Page, Seal, Token
-from hbmodel.query.ask.explanation import Explanation
+from hbmodel.query.ask.explain_text import Explanation
 from hbmodel.query.ask.query_partition import QueryPartition, described, layout_digest, rebuilt
 from hbmodel.query.ask.terms import QueryTerms
 from hbmodel.query.explain.explained_plan import explain

@@ -18,7 +18,7 @@ from hbmodel.mapping.rows.mapper import KeyMapper, Values
 from hbmodel.mapping.rows.unreadable import Report, RowError, Unreadable, leave_out, readable
 from hbmodel.mapping.schema import Field, TableSchema
 from hbmodel.query.ask.continuation_tokens import Page, Token
-from hbmodel.query.ask.explanation import Explanation
+from hbmodel.query.ask.explain_text import Explanation
 from hbmodel.query.ask.in_replaced_layout import in_replaced_layout
 from hbmodel.query.ask.query_partition import QueryPartition
 from hbmodel.query.ask.terms import QueryTerms

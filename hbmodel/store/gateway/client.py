@@ -12,18 +12,18 @@ from weakref import WeakSet
 from hbmodel.errors import InvalidRequest, StoreURLError
 from hbmodel.store.checks.tables import check_table_name
 from hbmodel.store.closing import ClosingStore, Ending
+from hbmodel.store.gateway.gateway_options import OPTIONS, SECRETS
 from hbmodel.store.gateway.pool import MAX_IDLE, Pool
 from hbmodel.store.gateway.retry import Backoff, Idempotence, RetryingCaller
 from hbmodel.store.gateway.scanning.scan_calls import Request, ScanCalls
 from hbmodel.store.gateway.table_names import name_in_store
-from hbmodel.store.gateway.url_options import OPTIONS, SECRETS
 from hbmodel.store.gateway.wire import http
 from hbmodel.store.gateway.wire.call_sizes import CALL_SIZES, CallSizes
 from hbmodel.store.gateway.wire.connection import Protocol, ThriftConnection, Transport, Wire
 from hbmodel.store.gateway.wire.gateways import Gateway, gateways
 from hbmodel.store.gateway.wire.http import Http
 from hbmodel.store.gateway.wire.tls import Tls
-from hbmodel.store.url import environment_options, parse_store_url
+from hbmodel.store.parse_url import environment_options, parse_store_url
 
 NAMES_KEPT = 1000
 """The maximum number of table names that are remembered after they were checked and got their prefix."""

@@ -11,7 +11,7 @@ from hbmodel.errors import DeclarationError, TableNotFound
 from hbmodel.mapping.schema import schema_of
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.adoption.adopt_findings import Finding, Kind
-from hbmodel.tables.adoption.sample_check import judge_sample
+from hbmodel.tables.adoption.sample_against_model import judge_sample
 from hbmodel.tables.creation.create import Creation, carried_out, planned
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 

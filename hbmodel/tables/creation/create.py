@@ -24,9 +24,9 @@ from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.shared_caches import renew_caches
-from hbmodel.tables.adoption.sample_check import judge_sample
-from hbmodel.tables.creation.comparison.diff import compare_families
-from hbmodel.tables.creation.comparison.difference import Difference
+from hbmodel.tables.adoption.sample_against_model import judge_sample
+from hbmodel.tables.creation.comparison.compare_tables import compare_families
+from hbmodel.tables.creation.comparison.differences_as_text import Difference
 from hbmodel.tables.creation.comparison.entry_differences import UNDECLARED, unbuilt
 from hbmodel.tables.creation.declared import DeclaredTable, SplitsOption
 from hbmodel.tables.creation.existing_tables import (
@@ -40,9 +40,9 @@ from hbmodel.tables.creation.existing_tables import (
     unregistered_index,
 )
 from hbmodel.tables.creation.index_tables import LOST_FAMILY, LOST_TABLE, check_index_table, check_index_tables
+from hbmodel.tables.creation.live_regions import unreachable_regions
 from hbmodel.tables.creation.new_regions import split_keys_of
 from hbmodel.tables.creation.planned_tables import planned_tables
-from hbmodel.tables.creation.region_check import unreachable_regions
 from hbmodel.tables.ids.id_tables import Declared, opentsdb_dictionaries
 from hbmodel.tables.ids.uid_check import FAMILIES, check_uid_table_exists, check_uids
 from hbmodel.tables.registry.gone_tables import naming_gone_tables

@@ -20,7 +20,7 @@ from hbmodel.tables.creation.create import create_declared
 from hbmodel.tables.creation.declared import SplitsOption, plan_tables
 from hbmodel.tables.creation.existing_tables import is_dropping
 from hbmodel.tables.creation.index_tables import may_be_taken, unused
-from hbmodel.tables.indexes.claimed_ranges import WORK, work_row
+from hbmodel.tables.indexes.shared_ranges import WORK, work_row
 from hbmodel.tables.registry.registered_fields import (
     check_layout,
     generation_of,

@@ -22,9 +22,9 @@ from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
-from hbmodel.tables.indexes.claimed_ranges import CLAIM_LIFE, LOOK, WORK, Counts, RangeClaim, SharedRanges, work_row
-from hbmodel.tables.indexes.claimed_ranges import Progress as ClaimProgress
 from hbmodel.tables.indexes.index_arguments import check_speeds
+from hbmodel.tables.indexes.shared_ranges import CLAIM_LIFE, LOOK, WORK, Counts, RangeClaim, SharedRanges, work_row
+from hbmodel.tables.indexes.shared_ranges import Progress as ClaimProgress
 from hbmodel.tables.indexes.timed_batches import timed_batches
 from hbmodel.tables.registry.registration import ABSENT, IndexState
 from hbmodel.tables.registry.registry_rows import registry_row

@@ -18,7 +18,8 @@ from hbmodel.protocol.relocation.undeclared_cells import undeclared_cells
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
-from hbmodel.tables.indexes.claimed_ranges import (
+from hbmodel.tables.indexes.index_sweeps import Throttle
+from hbmodel.tables.indexes.shared_ranges import (
     CLAIM_LIFE,
     SAMPLES,
     Counts,
@@ -27,7 +28,6 @@ from hbmodel.tables.indexes.claimed_ranges import (
     SharedRanges,
     work_row,
 )
-from hbmodel.tables.indexes.index_sweeps import Throttle
 from hbmodel.tables.indexes.timed_batches import timed_batches
 from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport
 from hbmodel.tables.migration.move_writes import MovePlan, MoveWrites

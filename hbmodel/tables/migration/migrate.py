@@ -28,11 +28,11 @@ from hbmodel.store.values import Scan
 from hbmodel.tables.creation.create import create_tables
 from hbmodel.tables.creation.declared import SplitsOption
 from hbmodel.tables.creation.drop import drop_tables
-from hbmodel.tables.indexes.claimed_ranges import CLAIM_LIFE, Progress
 from hbmodel.tables.indexes.index_arguments import check_choices, check_work
-from hbmodel.tables.indexes.index_operations import verify_index
+from hbmodel.tables.indexes.index_calls import verify_index
 from hbmodel.tables.indexes.index_sweeps import Throttle
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, check_times
+from hbmodel.tables.indexes.shared_ranges import CLAIM_LIFE, Progress
 from hbmodel.tables.migration.copy_and_compare import Compared, Copying, copying_row
 from hbmodel.tables.migration.migration_report import MigrationProgressReport, MigrationReport
 from hbmodel.tables.migration.move_writes import MovePlan, MoveWrites

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from hbmodel.protocol.relocation.migration_phases import CLOSED, CUT, PREPARED, RETURNED, TURNED
-from hbmodel.tables.indexes.claimed_ranges import LOOK
+from hbmodel.tables.indexes.shared_ranges import LOOK
 from hbmodel.tables.migration.migration_report import MigrationProgress, MigrationProgressReport
 from hbmodel.tables.registry.migration_phase import MOVE
 from hbmodel.tables.registry.registration import Registration

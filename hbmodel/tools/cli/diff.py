@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from hbmodel.tables.creation.comparison.diff import diff as diff_tables
+from hbmodel.tables.creation.comparison.compare_tables import diff as diff_tables
 from hbmodel.tables.creation.row_samples import SAMPLE
 from hbmodel.tools.cli.arguments.existing_store import connect_existing
 from hbmodel.tools.cli.arguments.named_model import find_declared, find_splits

@@ -102,7 +102,7 @@ def start(
     The first start downloads HBase (113 MB). An HBase that is already running is left unchanged.
     """
     from hbmodel import localhbase
-    from hbmodel.localhbase.lifecycle import version_to_start
+    from hbmodel.localhbase.start_and_stop import version_to_start
 
     console = Console(stderr=True)
     chosen: dict[str, Any] = {

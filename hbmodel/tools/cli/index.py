@@ -18,7 +18,7 @@ from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.store.port import Store
 from hbmodel.tables.creation.existing_tables import is_dropping, is_live
 from hbmodel.tables.creation.index_tables import check_readable
-from hbmodel.tables.indexes.index_operations import build_index, index_status, purge_rows, repair_index, verify_index
+from hbmodel.tables.indexes.index_calls import build_index, index_status, purge_rows, repair_index, verify_index
 from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
 from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report

@@ -13,8 +13,8 @@ import click
 from hbmodel.session.connect import connect
 from hbmodel.tables.alter import alter as alter_tables
 from hbmodel.tables.alter import check_changes
-from hbmodel.tables.creation.comparison.diff import diff
-from hbmodel.tables.creation.comparison.difference import Diff, Difference
+from hbmodel.tables.creation.comparison.compare_tables import diff
+from hbmodel.tables.creation.comparison.differences_as_text import Diff, Difference
 from hbmodel.tables.creation.create import TableOutcome, create_tables
 from hbmodel.tables.creation.drop import drop_tables, tables_to_drop
 from hbmodel.tools.cli.arguments.existing_store import connect_existing

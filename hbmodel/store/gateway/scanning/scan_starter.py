@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from hbmodel.store.gateway.pool import Pool
 from hbmodel.store.gateway.retry import Backoff, Idempotence, RetryingCaller
-from hbmodel.store.gateway.scanning.first_piece import FirstPiece, first_piece
+from hbmodel.store.gateway.scanning.first_cells import FirstPiece, first_piece
 from hbmodel.store.gateway.scanning.first_rows import FirstRowsReader, ReadScan, want_first_rows
 from hbmodel.store.gateway.scanning.scan_calls import ScanCalls
 from hbmodel.store.gateway.scanning.scan_cursor import Cursor

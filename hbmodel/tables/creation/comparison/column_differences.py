@@ -7,7 +7,7 @@ from itertools import islice
 
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
-from hbmodel.tables.creation.comparison.difference import Difference, Effect
+from hbmodel.tables.creation.comparison.differences_as_text import Difference, Effect
 from hbmodel.tables.creation.comparison.lacking_columns import lacking_columns
 from hbmodel.tables.creation.comparison.object_places import object_places
 from hbmodel.tables.creation.comparison.undeclared_columns import (

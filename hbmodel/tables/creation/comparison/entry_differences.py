@@ -10,7 +10,7 @@ from attrs import evolve
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
-from hbmodel.tables.creation.comparison.difference import Difference
+from hbmodel.tables.creation.comparison.differences_as_text import Difference
 from hbmodel.tables.creation.declared import DeclaredTable
 from hbmodel.tables.creation.existing_tables import is_dropping, is_live
 from hbmodel.tables.creation.index_tables import REBUILD, check_index_tables

@@ -16,7 +16,7 @@ from hbmodel.store.filters import And, KeyOnly, Pagination
 from hbmodel.store.port import Store
 from hbmodel.store.values import Get, Row
 from hbmodel.store.wide.folded import folded
-from hbmodel.tables.creation.comparison.difference import Difference
+from hbmodel.tables.creation.comparison.differences_as_text import Difference
 from hbmodel.tables.creation.comparison.object_places import object_places
 from hbmodel.tables.creation.comparison.undeclared_columns import CELLS
 from hbmodel.tables.creation.row_samples import SAMPLE, sample_rows

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hbmodel.store.port import Store
-from hbmodel.tables.ids.names import Names
+from hbmodel.tables.ids.dictionaries import Names
 from hbmodel.tables.registry.registry_rows import RegistryKey
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.registry.table_from_registry import TableFromRegistry, unknown_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hbmodel.store.url import count, not_negative, one_of, positive, switch
+from hbmodel.store.parse_url import count, not_negative, one_of, positive, switch
 
 OPTIONS: dict[str, Callable[[str], Any]] = {
     "timeout": positive,

@@ -16,13 +16,13 @@ from hbmodel.store.wide.folded import folded
 from hbmodel.tables.creation.declared import SplitsOption
 from hbmodel.tables.creation.existing_tables import is_dropping
 from hbmodel.tables.creation.index_tables import check_readable, naming_lost_tables
-from hbmodel.tables.ids.names import within_names
-from hbmodel.tables.indexes.claimed_ranges import CLAIM_LIFE, Counts
+from hbmodel.tables.ids.dictionaries import within_names
 from hbmodel.tables.indexes.index_arguments import check_choices, check_work
 from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
 from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.indexes.index_sweeps import Report, Throttle
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, IndexWork, check_times, waiting
+from hbmodel.tables.indexes.shared_ranges import CLAIM_LIFE, Counts
 from hbmodel.tables.registry.registered_fields import check_layout, match_indexes
 from hbmodel.tables.registry.registration import ABSENT, BUILDING, READABLE, VERIFYING, IndexState
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry

@@ -10,7 +10,7 @@ from hbmodel.encoding.codecs.dictionary import numbers_as_names
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.store.port import Store
 from hbmodel.tables.adoption.adopt_findings import Finding
-from hbmodel.tables.adoption.row_judge import ColumnTest, RowJudge, Tally
+from hbmodel.tables.adoption.row_against_model import ColumnTest, RowJudge, Tally
 from hbmodel.tables.adoption.table_sample import sampled_rows
 
 

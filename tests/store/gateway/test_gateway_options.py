@@ -16,7 +16,7 @@ from cryptography.fernet import Fernet
 
 import hbmodel as hb
 from hbmodel.store.gateway.client import GatewayClient
-from hbmodel.store.gateway.url_options import OPTIONS, SECRETS
+from hbmodel.store.gateway.gateway_options import OPTIONS, SECRETS
 from hbmodel.store.thrift1.store import Thrift1Store
 from hbmodel.store.thrift2.store import Thrift2Store
 from tests.support.certificates import Authority

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import hbmodel as hb
 from hbmodel.store import Region
 from hbmodel.store.ranges import KeyRange
-from hbmodel.tables.creation.region_check import RegionUse, check_regions, first_key
+from hbmodel.tables.creation.live_regions import RegionUse, check_regions, first_key
 from hbmodel.tables.creation.split_strategies import AtKeys, ByBucket, Hexadecimal, split_keys
 
 HEX = b"0123456789abcdef"

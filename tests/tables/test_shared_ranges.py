@@ -5,7 +5,7 @@ from __future__ import annotations
 import hbmodel as hb
 from hbmodel.store import Family
 from hbmodel.store.ranges import KeyRange
-from hbmodel.tables.indexes.claimed_ranges import ClaimLost, Counts, Progress, RangeClaim, SharedRanges
+from hbmodel.tables.indexes.shared_ranges import ClaimLost, Counts, Progress, RangeClaim, SharedRanges
 
 RANGES = [KeyRange(b"", b"m"), KeyRange(b"m")]
 LIFE = 100

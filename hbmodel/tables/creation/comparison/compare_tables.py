@@ -9,7 +9,7 @@ from hbmodel.errors import DeclarationError
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Family
 from hbmodel.tables.creation.comparison.column_differences import compare_columns
-from hbmodel.tables.creation.comparison.difference import Diff, Difference, Effect
+from hbmodel.tables.creation.comparison.differences_as_text import Diff, Difference, Effect
 from hbmodel.tables.creation.comparison.entry_differences import (
     compare_entry,
     compare_index,
