@@ -70,8 +70,8 @@ if TYPE_CHECKING:
     from hbmodel.mapping.declare.index_declaration import asc, desc, each, index
     from hbmodel.mapping.declare.map_declaration import Map, map_column
     from hbmodel.mapping.declare.model import mixin, model
+    from hbmodel.mapping.rows.keys_of_objects import decode, row_key
     from hbmodel.mapping.rows.object_copies import asdict, evolve
-    from hbmodel.mapping.rows.raw_access import decode, row_key
     from hbmodel.protocol.writes import Outcome
     from hbmodel.query.ask.continuation_tokens import Page
     from hbmodel.query.ask.query import Query
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from hbmodel.session.factory import SessionFactory
     from hbmodel.session.session import Session
     from hbmodel.store.port import Store
-    from hbmodel.tables.advice.key_description import describe
+    from hbmodel.tables.advice.describe import describe
     from hbmodel.tables.alter import alter
     from hbmodel.tables.creation.comparison.compare_tables import diff
     from hbmodel.tables.creation.create import create_tables
@@ -116,10 +116,10 @@ else:
             "mapping.declare.family_options": "family",
             "mapping.declare.fields": "Column Key column counter flag key version",
             "mapping.declare.index_declaration": "asc desc each index",
-            "tables.advice.key_description": "describe",
+            "tables.advice.describe": "describe",
             "mapping.declare.map_declaration": "Map map_column",
             "mapping.declare.model": "mixin model",
-            "mapping.rows.raw_access": "decode row_key",
+            "mapping.rows.keys_of_objects": "decode row_key",
             "protocol.writes": "Outcome",
             "query.ask.continuation_tokens": "Page",
             "query.ask.query": "Query",

@@ -5,7 +5,7 @@ with the same declarations for another table.
 from __future__ import annotations
 
 from hbmodel.mapping.declare.with_table import with_table
-from hbmodel.mapping.rows.raw_access import key_of
+from hbmodel.mapping.rows.keys_of_objects import key_of
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 
 __all__ = [

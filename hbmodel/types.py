@@ -12,7 +12,7 @@ from hbmodel.query.run.map_entries import MapSlice
 from hbmodel.session.calls.row_group import RowGroup
 from hbmodel.session.options import SessionOptions
 from hbmodel.session.queries.cell_versions import CellVersion
-from hbmodel.tables.advice.key_description import Description
+from hbmodel.tables.advice.describe import Description
 
 __all__ = [
     "CellVersion",

@@ -1,4 +1,4 @@
-"""The names that a model gives to its fields and columns: which of them are allowed, and their bytes."""
+"""The names that a model gives to its table, fields and columns: which of them are allowed, and their bytes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,29 @@ from hbmodel.store.values import MAX_ROW_LENGTH
 
 _SYSTEM = re.compile(rb"_[lrstuv]?|_p.*", re.DOTALL)
 """The qualifiers of hbmodel's own cells, in tables of rows and of indexes."""
+
+
+_TABLE_NAME = re.compile(r"(?:[A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def check_table(model: str, table: object) -> None:
+    """Checks the name of a primary table.
+
+    Raises:
+        DeclarationError: the name is invalid; the error names the model and the table.
+    """
+    if not isinstance(table, str) or not _TABLE_NAME.fullmatch(table):
+        raise DeclarationError(
+            "A table name may contain letters, digits, '_', '-' and '.', with an optional 'namespace:' before it.",
+            model=model,
+            table=table,
+        )
+    if table.startswith("default:"):
+        raise DeclarationError(
+            "A table of the default namespace must be written without the namespace.", model=model, table=table
+        )
+    if table.startswith("hbase:"):
+        raise DeclarationError("The namespace hbase is reserved for HBase: choose another.", model=model, table=table)
 
 
 def as_qualifier(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from attrs import frozen
 
 from hbmodel.encoding.salts import Salt
 from hbmodel.errors import DeclarationError
+from hbmodel.mapping.declare.allowed_names import check_table
 from hbmodel.mapping.declare.family_options import check_family, family_name
 from hbmodel.mapping.schema import FLAG, is_claim
 from hbmodel.store.values import Family
 
 # TableName.isLegalFullyQualifiedTableName: letters, digits, underscore, hyphen, dot; not starting with hyphen or dot.
-_TABLE_NAME = re.compile(r"(?:[A-Za-z0-9_]+:)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 @frozen
@@ -38,26 +37,6 @@ class ModelOptions:
     def family_name(self) -> str:
         """Name of the default family. It must not be read before the option `family` has been checked."""
         return self.family.name.decode() if isinstance(self.family, Family) else self.family
-
-
-def check_table(model: str, table: object) -> None:
-    """Checks the name of a primary table.
-
-    Raises:
-        DeclarationError: the name is invalid; the error names the model and the table.
-    """
-    if not isinstance(table, str) or not _TABLE_NAME.fullmatch(table):
-        raise DeclarationError(
-            "A table name may contain letters, digits, '_', '-' and '.', with an optional 'namespace:' before it.",
-            model=model,
-            table=table,
-        )
-    if table.startswith("default:"):
-        raise DeclarationError(
-            "A table of the default namespace must be written without the namespace.", model=model, table=table
-        )
-    if table.startswith("hbase:"):
-        raise DeclarationError("The namespace hbase is reserved for HBase: choose another.", model=model, table=table)
 
 
 def check_options(model: str, options: ModelOptions) -> None:

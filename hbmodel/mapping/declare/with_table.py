@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import attrs
 
 from hbmodel.errors import DeclarationError
+from hbmodel.mapping.declare.allowed_names import check_table
 from hbmodel.mapping.declare.map_declaration import Map, MapExpression
-from hbmodel.mapping.declare.model_options import check_table
 from hbmodel.mapping.schema import schema_of
 
 C = TypeVar("C")

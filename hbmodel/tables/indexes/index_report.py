@@ -7,6 +7,11 @@ from typing import Any
 
 from attrs import asdict, frozen
 
+SAMPLES = 20
+"""The maximum number of refused rows that a report names, and that are recorded for a range. Further rows are only
+counted.
+"""
+
 
 @frozen
 class IndexBuild:

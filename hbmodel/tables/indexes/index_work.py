@@ -23,11 +23,11 @@ from hbmodel.store.values import Row, Scan
 from hbmodel.store.wide.folded import folded
 from hbmodel.tables.creation.index_tables import naming_lost_tables
 from hbmodel.tables.creation.row_samples import Sample, sample_rows
-from hbmodel.tables.indexes.index_report import IndexBuild, IndexReport
+from hbmodel.tables.indexes.index_report import SAMPLES, IndexBuild, IndexReport
 from hbmodel.tables.indexes.index_states import IndexStates
 from hbmodel.tables.indexes.index_sweeps import IndexProgress, Report, Sweeps, Throttle, counted
 from hbmodel.tables.indexes.repeated_values import RepeatedValues
-from hbmodel.tables.indexes.shared_ranges import CLAIM_LIFE, LOOK, SAMPLES, Counts
+from hbmodel.tables.indexes.shared_ranges import CLAIM_LIFE, LOOK, Counts
 from hbmodel.tables.registry.registration import ABSENT, LEASE, MAINTAINED_BY_ALL
 from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.roll.logged_waits import LoggedWaits

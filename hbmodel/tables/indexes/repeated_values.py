@@ -10,7 +10,8 @@ from attrs import Factory, define
 from hbmodel.mapping.schema import Index
 from hbmodel.protocol.indexed.index_build import RowEntries
 from hbmodel.protocol.versioned.unique_values import claim_of
-from hbmodel.tables.indexes.shared_ranges import SAMPLES, Counts
+from hbmodel.tables.indexes.index_report import SAMPLES
+from hbmodel.tables.indexes.shared_ranges import Counts
 
 REMEMBERED = 1_000_000
 """How many values are remembered, which takes about 200 MB. Later values are compared with these, but not with one

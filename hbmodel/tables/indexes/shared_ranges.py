@@ -26,14 +26,12 @@ from hbmodel.store.jitter import jitter
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Delete, Put
+from hbmodel.tables.indexes.index_report import SAMPLES
 from hbmodel.tables.registry.entry_shape import check_plan_shape, check_state_shape, work_of
 from hbmodel.tables.registry.layout_differences import canonical_json
 
 FAMILY = b"m"
 RANGES = b"m:ranges"
-SAMPLES = 20
-"""The maximum number of refused rows that are recorded for a range. Further rows are only counted."""
-
 LOOK = 1.0
 """The number of seconds between two checks of the progress of other programs."""
 

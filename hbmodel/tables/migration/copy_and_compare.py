@@ -18,10 +18,10 @@ from hbmodel.protocol.relocation.undeclared_cells import undeclared_cells
 from hbmodel.store.port import Store
 from hbmodel.store.ranges import KeyRange, key_successor
 from hbmodel.store.values import Row, Scan
+from hbmodel.tables.indexes.index_report import SAMPLES
 from hbmodel.tables.indexes.index_sweeps import Throttle
 from hbmodel.tables.indexes.shared_ranges import (
     CLAIM_LIFE,
-    SAMPLES,
     Counts,
     Progress,
     RangeClaim,

@@ -14,7 +14,7 @@ from hbmodel.protocol.relocation.migration_phases import TranslatedRow
 from hbmodel.protocol.relocation.row_seals import Pair, Way
 from hbmodel.protocol.relocation.seal_and_move import move_rows, reopen_rows
 from hbmodel.store.values import Row
-from hbmodel.tables.indexes.shared_ranges import SAMPLES
+from hbmodel.tables.indexes.index_report import SAMPLES
 from hbmodel.tables.migration.copy_and_compare import Compared, Copying
 
 
