@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -313,3 +314,29 @@ def test_what_decides_entries_is_among_what_a_put_writes() -> None:
     assert reads["by_tag"] == {"tags"}
     assert reads["rich"] == {"nick", "amount"}
     assert reads["pairs"] == {"roles", "tags"}
+
+
+def parsed_level(text: str) -> int:
+    return int(json.loads(text)["level"])
+
+
+@pytest.mark.parametrize(
+    ("function", "place"),
+    [
+        (parsed_level, ("parsed_level", parsed_level.__code__.co_firstlineno + 1)),
+        (int, ("int", None)),
+    ],
+)
+def test_the_line_of_a_failed_function_is_in_its_own_file(
+    function: Callable[[str], Any], place: tuple[str, int | None]
+) -> None:
+    @hb.model(table="declared_levels", family="d")
+    class Level:
+        id: hb.Key[int] = hb.key(hb.UInt32)
+        text: hb.Column[str] = hb.column("t")
+        level = hb.computed(function, of="text", codec=hb.Int64)
+
+    with pytest.raises(ComputedFieldError) as caught:
+        _ = Level(id=1, text="not JSON").level
+    details = caught.value.details
+    assert (details["function"], details.get("line")) == place

@@ -403,7 +403,7 @@ def test_sealed_sessions(store: hb.Store) -> None:
 
 @pytest.mark.parametrize("size", [0, -1, True, 1.0, "2", None, MOST + 1])
 def test_a_page_holds_at_least_one_item(store: hb.Store, size: Any) -> None:
-    with pytest.raises(hb.QueryError, match="Give a whole number of at least"):
+    with pytest.raises(hb.QueryError, match=r"Give a whole number of at (least one|most)"):
         events(store).page(size)
 
 

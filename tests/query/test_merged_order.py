@@ -111,6 +111,36 @@ def test_ties_are_broken_by_the_rest_of_the_key_and_last_by_the_merged_fields(be
 
 
 @pytest.mark.lengthy
+def test_an_order_by_a_field_with_one_value_reverses_the_rest_of_the_key_too(bed: Bed) -> None:
+    session = bed.use(Post)
+    session.add_all(written_posts := posts())
+    session.commit()
+    query = session.query(Post)
+    of_user = sorted(
+        (post for post in written_posts if post.user == 1), key=lambda post: (-post.at.timestamp(), post.serial)
+    )
+    for condition in (
+        Post.user == 1, Post.user.in_([1]), Post.user.in_([1, 7]), Post.user.between(1, 1), Post.user.in_([1, 1]),
+    ):  # fmt: skip
+        for ordering, expected in (((Post.user,), of_user), ((Post.user.desc(),), of_user[::-1])):
+            asked = query.where(condition).order_by(*ordering)
+            assert asked.all() == expected
+            assert asked.reversed().all() == expected[::-1]
+            assert paged(asked, 7) == expected
+            assert asked.after(expected[4]).limit(3).all() == expected[5:8]
+            assert asked.first() == expected[0]
+    fixed = query.where(Post.user == 1).order_by(Post.user.desc(), Post.at.desc())
+    assert fixed.all() == of_user, "the last field of the order has the direction of the key"
+    named = sorted(
+        (post for post in written_posts if post.name == "2"),
+        key=lambda post: (-post.at.timestamp(), post.user, post.serial),
+    )
+    by_name = query.where(Post.name == "2").order_by(Post.name.desc())
+    assert by_name.explain().path == "by_name"
+    assert by_name.all() == paged(by_name, 5) == named[::-1]
+
+
+@pytest.mark.lengthy
 def test_through_an_index_and_over_salts(bed: Bed) -> None:
     session = bed.use(Post, Spread)
     every = posts()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 from uuid import uuid4
@@ -526,3 +526,74 @@ def test_a_column_with_another_alias_is_declared_by_its_own_function(function: A
         with pytest.raises(hb.SchemaMismatch) as caught:
             hb.alter(store, with_two(function, kind, a="z", b="y"))
         assert call in str(caught.value)
+
+
+# --- renames and migrations -------------------------------------------------------------------------------------------
+
+
+def moving_models(names: Sequence[str], earlier: Sequence[str | None], versioned: bool) -> tuple[Any, Any]:
+    """A model and one that replaces it, with the key fields the other way round. Each has a key field and two columns
+    with these names.
+
+    Args:
+        earlier: the names that `renamed_from` gives.
+        versioned: whether the models are versioned; otherwise they are immutable.
+    """
+    was: list[dict[str, Any]] = [{} if name is None else {"renamed_from": name} for name in earlier]
+
+    def model(table: str, order: tuple[str, str], **more: Any) -> Any:
+        key, one, other = names
+        types: dict[str, Any] = {key: hb.Key[str], "n": hb.Key[int], one: hb.Column[str], other: hb.Column[str]}
+        body: dict[str, Any] = {
+            key: hb.key(**was[0]),
+            "n": hb.key(hb.UInt32),
+            one: hb.column("x", **was[1]),
+            other: hb.column("y", **was[2]),
+        }
+        if versioned:
+            types["version"], body["version"] = hb.Column[int], hb.version()
+        annotations = {name: types[name] for name in (*order, *(name for name in types if name not in order))}
+        more |= {} if versioned else {"immutable": True}
+        return hb.model(table=table, family="d", **more)(type("Moved", (), {"__annotations__": annotations, **body}))
+
+    old = model("renamed_old", (names[0], "n"))
+    return old, model("renamed_new", ("n", names[0]), replaces=old)
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("versioned", [False, True])
+@pytest.mark.parametrize("by", ["newer", "older"])
+@pytest.mark.parametrize("names", [("owner", "a", "c"), ("owner", "b", "a"), ("user", "b", "a")])
+def test_programs_with_earlier_names_use_the_new_table_of_a_migration(
+    names: Sequence[str], by: str, versioned: bool
+) -> None:
+    before = ("user", "a", "b")
+    earlier = [old if old != new else None for old, new in zip(before, names, strict=True)]
+    first, first_new = moving_models(before, [None] * 3, versioned)
+    renaming, _ = moving_models(names, earlier, versioned)
+    _, plain_new = moving_models(names, [None] * 3, versioned)
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, first)
+        hb.alter(store, renaming)
+        number = 0
+
+        def both_use_them() -> None:
+            nonlocal number
+            with hb.Session(store, lease=0) as session:
+                for model, fields in ((first_new, before), (plain_new, names)):
+                    number += 1
+                    values = dict(zip(fields, (f"k{number}", "of x", "of y"), strict=True))
+                    session.add(model(n=number, **values))
+                    session.commit()
+                for model, fields in ((first_new, before), (plain_new, names)):
+                    rows = session.query(model).allow_full_scan().all()
+                    assert len(rows) == number
+                    assert {(getattr(row, fields[1]), getattr(row, fields[2])) for row in rows} == {("of x", "of y")}
+
+        both_use_them()
+        times = hb.indexes.IndexTimes(lease=0, longest_call=0, clock_bound=0.01, grace=1)
+        moving = hb.migration.migrate(store, plain_new if by == "newer" else first_new, times=times)
+        moving.start()
+        both_use_them()
+        moving.cut_over()
+        both_use_them()

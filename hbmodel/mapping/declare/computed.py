@@ -4,6 +4,7 @@ indexes can use them.
 
 from __future__ import annotations
 
+import inspect
 import traceback
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -56,10 +57,10 @@ class ComputedField(Field):
         try:
             return self.function(*arguments)
         except Exception as error:
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            details = {"field": self.name, "reason": type(error).__name__, "function": frame.name, "line": frame.lineno}
+            details = {"reason": type(error).__name__, **_place(self.function, error)}
         raise ComputedFieldError(
             "The function of a computed field raised an exception for the values of a row: correct the function.",
+            field=self.name,
             **details,
         )
 
@@ -67,6 +68,17 @@ class ComputedField(Field):
     def tested(self, test: Callable[[Values], bool]) -> Callable[[Values], bool]:
         name, value_in = self.name, self.value_in
         return lambda values: test(values if name in values else {name: value_in(values)})
+
+
+def _place(function: Callable[..., Any], error: Exception) -> dict[str, Any]:
+    """Returns where a function failed: the last line of its own file that was reached, and the function of that line.
+    Lines of a library that it calls would not tell what to correct. A function written in C has no lines.
+    """
+    file = getattr(getattr(inspect.unwrap(function), "__code__", None), "co_filename", None)
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    if lines:
+        return {"function": lines[-1].name, "line": lines[-1].lineno}
+    return {"function": getattr(function, "__qualname__", type(function).__name__)}
 
 
 @frozen

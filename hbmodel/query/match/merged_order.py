@@ -51,15 +51,18 @@ def direction(
 ) -> Direction | None:
     """Returns how a path must be read so that its rows have a required order, or None if this is not possible.
 
-    A field that the query fixes to one value may be at any position in the order, or be left out. A field that the
-    query fixes to several values may be left out if the ranges of these values are merged. None sorts before every
-    value, or after every value if the order is descending. Fields in `never_none` have no None in the result. Fields in
-    `each` count as fixed to one value.
+    A field that the query fixes to one value may be at any position in the order, or be left out. If the order names
+    only such fields, the last one decides the direction of the rest of the key, as it does for several values. A field
+    that the query fixes to several values may be left out if the ranges of these values are merged. None sorts before
+    every value, or after every value if the order is descending. Fields in `never_none` have no None in the result.
+    Fields in `each` count as fixed to one value.
     """
     if not ordering:
         return Direction(False)
     fixed = each | {name for name, parts in zip(layout.names, matched.parts, strict=False) if len(parts) <= 1}
     open_parts = [part for part in ordering if part.field.name not in fixed]
+    if not open_parts:
+        return Direction(_reverses(layout, ordering[-1]))
     free = iter([at for at, name in enumerate(layout.names) if name not in fixed])
     merged: list[int] = []
     backwards: bool | None = None
@@ -81,6 +84,13 @@ def direction(
         if declared.nullable and declared.name not in never_none and declared.desc == (order == "ascending"):
             return None  # the direction of the field decides where None is, but the codec reverses the values
     return Direction(bool(backwards), tuple(merged))
+
+
+def _reverses(layout: KeyLayout, part: Ordering) -> bool:
+    """Returns whether an order by one field of a key, or by another field that has one value, reverses the key."""
+    at = layout.names.index(part.field.name) if part.field.name in layout.names else None
+    order = None if at is None else layout.order_of(at)
+    return order is not None and (order == "descending") != part.desc
 
 
 def combinations(matched: KeyConditions, positions: Sequence[int]) -> int:

@@ -61,7 +61,10 @@ class _Members(Generic[C]):
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.lock = threading.RLock()
-        self.changed = threading.Condition(self.lock)
+        # Calls and scans have separate limits. With one condition, the thread that is woken could be one that must go
+        # on waiting, while the one that could proceed sleeps on.
+        self.call_ended = threading.Condition(self.lock)
+        self.scan_ended = threading.Condition(self.lock)
         self.idle: deque[C] = deque()
         self.calls = 0
         self.streams = 0
@@ -132,7 +135,7 @@ class Lease(Generic[C]):
             if keep and connection is not None:
                 members.idle.append(connection)
             if members.waiting:
-                members.changed.notify()
+                (members.scan_ended if self._streaming else members.call_ended).notify()
         if connection is not None and not keep:
             connection.close()
 
@@ -232,7 +235,7 @@ class Pool(Generic[C]):
         possible until there are `limit` leases in total (0 means the pool's size).
         """
         members = self._members()
-        with members.changed:
+        with members.lock:
             count = max(0, min(wanted, (limit or self.size) - remaining - members.calls - members.streams))
             members.streams += count
             return [Lease(self, members, streaming=True) for _ in range(count)]
@@ -240,9 +243,10 @@ class Pool(Generic[C]):
     def close(self) -> None:
         """Closes the unused connections at once, and the others when they are released. Closing twice is allowed."""
         members = self._members()
-        with members.changed:
+        with members.lock:
             members.closed = True
-            members.changed.notify_all()
+            members.call_ended.notify_all()
+            members.scan_ended.notify_all()
         with suppress(IndexError):
             while True:  # from now on no connection is added, but another thread may still be taking one
                 members.idle.pop().close()
@@ -263,6 +267,7 @@ class Pool(Generic[C]):
         members = self._members()
         if not members.orphans.empty():
             self._reclaim(members)
+        ended = members.scan_ended if streaming else members.call_ended
         with members.lock:
             deadline: float | None = None
             while not members.closed and (
@@ -275,7 +280,7 @@ class Pool(Generic[C]):
                     raise StoreUnavailable(_TOO_MANY_SCANS if streaming else _TOO_MANY_CALLS, pool=self.size)
                 members.waiting += 1
                 try:
-                    members.changed.wait(min(remaining, RECLAIM_INTERVAL))
+                    ended.wait(min(remaining, RECLAIM_INTERVAL))
                 finally:
                     members.waiting -= 1
                 self._reclaim(members)

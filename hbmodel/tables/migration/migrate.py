@@ -38,6 +38,7 @@ from hbmodel.tables.migration.migration_report import MigrationProgressReport, M
 from hbmodel.tables.migration.move_writes import MovePlan, MoveWrites
 from hbmodel.tables.migration.phase_waits import is_over, wait_for
 from hbmodel.tables.migration.sealing import Sealing
+from hbmodel.tables.registry.layout_changes import keep_names
 from hbmodel.tables.registry.migration_phase import TableMove
 from hbmodel.tables.registry.nullable_columns import BindingWithoutNone
 from hbmodel.tables.registry.registration import Registration
@@ -356,6 +357,7 @@ class Migration:
                 table=self.new.table,
             )
         create_tables(self.store, self.new.model, splits=splits, registry=self.registry.table)
+        keep_names(self.registry, self.old, registration.layout, self.new)
         old, new = self.registry.bind(self.old), self.registry.bind(self.new)
         if isinstance(old, BindingWithoutNone):
             raise SchemaMismatch(

@@ -8,7 +8,7 @@ from typing import Any
 from hbmodel.mapping.schema import TableSchema
 from hbmodel.tables.registry.enum_members import with_members_alone
 from hbmodel.tables.registry.nullable_columns import WAITING, with_nullable_columns, without_waiting
-from hbmodel.tables.registry.registered_fields import SAFE, field_renames, renamed_layout
+from hbmodel.tables.registry.registered_fields import SAFE, field_renames, has_place, names_at, renamed_layout
 from hbmodel.tables.registry.registry_table import Registry
 
 
@@ -21,6 +21,29 @@ def rename_fields(registry: Registry, schema: TableSchema) -> None:
         return renamed_layout(layout, [rename for rename in field_renames(schema, layout) if rename.how in SAFE])
 
     registry.change_layout(schema, renamed)
+
+
+def keep_names(registry: Registry, old: TableSchema, layout: Mapping[str, Any], new: TableSchema) -> None:
+    """Registers, for a table to which objects move, all names that its fields have had in the old table. So programs
+    that use the old table with earlier names can use the new table too.
+
+    Args:
+        registry: the registry.
+        old: the model of the old table, with the same names of fields as `new`.
+        layout: the registered layout of the old table.
+        new: the model of the new table.
+    """
+    names = {field.name: names_at(layout, place) for place, field in old.stored_places if has_place(layout, place)}
+
+    def named(new_layout: Mapping[str, Any]) -> Mapping[str, Any]:
+        was = {place: list(earlier) for place, earlier in new_layout.get("was", {}).items()}
+        for place, field in new.stored_places:
+            known = names_at(new_layout, place) if has_place(new_layout, place) else names.get(field.name, [])
+            if missing := {*names.get(field.name, ())} - {*known}:
+                was[place] = sorted({*was.get(place, ()), *missing})
+        return {**new_layout, "was": was} if was else new_layout
+
+    registry.change_layout(new, named)
 
 
 def keep_members(registry: Registry, schema: TableSchema) -> None:

@@ -136,6 +136,11 @@ class MatchedIndexes:
 # --- fields -----------------------------------------------------------------------------------------------------------
 
 
+def has_place(layout: Mapping[str, Any], place: str) -> bool:
+    """Returns whether a place of the model is in a registered layout. The version of a model is not."""
+    return int(place[4:]) < len(layout["key"]) if place.startswith("key ") else place in layout["columns"]
+
+
 def names_at(layout: Mapping[str, Any], place: str) -> list[str]:
     """Returns the names of a registered field, the current name first and then the earlier names."""
     spec = layout["key"][int(place[4:])] if place.startswith("key ") else layout["columns"][place]
@@ -280,10 +285,11 @@ def rename_hints(schema: TableSchema, layout: Mapping[str, Any]) -> list[str]:
         is_key = rename.place.startswith("key ")
         function = "hb.key" if is_key else _DECLARED_BY[layout["columns"][rename.place]["kind"]]
         say = f'if it was called {rename.live} before, declare {function}(renamed_from="{rename.live}")'
+        newer = f"if {rename.live} is its new name, this program is older: give the field this name"
         if rename.how == "ambiguous":
-            lines.append(f"{rename.what} {rename.declared}: {say}")
+            lines.append(f"{rename.what} {rename.declared}: {say}; {newer}")
         elif rename.how == "seen" and is_key:
-            lines.append(f"{rename.what} {rename.declared}: {say} or call hb.alter()")
+            lines.append(f"{rename.what} {rename.declared}: {say} or call hb.alter(); {newer}")
     return lines
 
 

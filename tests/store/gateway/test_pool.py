@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -13,6 +14,7 @@ from hbmodel.store.gateway.pool import MAX_IDLE, STREAMS_PER_CALL, Pool
 from hbmodel.store.gateway.wire.connection import ThriftConnection, Wire
 from hbmodel.store.gateway.wire.gateways import Gateway
 from hbmodel.store.thrift1.service import FAILURES, SERVICE
+from tests.support.waiting import wait_until
 
 
 class FakeConnection:
@@ -270,6 +272,39 @@ def test_a_lease_of_a_closed_pool_gives_no_connection() -> None:
             lease.connection()
 
 
+@pytest.mark.parametrize("scan_ends", [True, False])
+def test_the_end_of_a_scan_wakes_a_scan_and_that_of_a_call_a_call(scan_ends: bool) -> None:
+    connections = pool(size=1, patience=120)
+    call, scans = connections.lease(), [connections.lease(streaming=True) for _ in range(STREAMS_PER_CALL)]
+    members = connections._members()
+    taken: dict[bool, threading.Event] = {streaming: threading.Event() for streaming in (False, True)}
+
+    def wait(streaming: bool) -> None:
+        with suppress(StoreClosed):
+            lease = connections.lease(streaming)
+            taken[streaming].set()
+            lease.release()
+
+    def all_wait() -> bool:
+        return members.waiting == len(threads)
+
+    woken: list[int] = []
+    threads: list[threading.Thread] = []
+    other = members.call_ended if scan_ends else members.scan_ended
+    notify = other.notify
+    other.notify = lambda n=1: (woken.append(n), notify(n))[1]  # type: ignore[method-assign, misc]
+    for streaming in (not scan_ends, scan_ends):  # the one that must go on waiting is the first
+        threads.append(threading.Thread(target=wait, args=(streaming,)))
+        threads[-1].start()
+        wait_until(all_wait)
+    (scans[0] if scan_ends else call).release()
+    assert taken[scan_ends].wait(60)
+    assert (woken, taken[not scan_ends].is_set()) == ([], False)
+    connections.close()
+    for thread in threads:
+        thread.join(60)
+
+
 def test_closing_wakes_those_who_wait() -> None:
     connections = pool(size=1, patience=120)
     lease = connections.lease()
@@ -380,7 +415,7 @@ def test_a_lease_taken_before_the_fork_gets_a_connection_of_the_childs_own(liste
 @pytest.mark.filterwarnings("ignore:This process.*fork:DeprecationWarning")
 def test_a_lock_that_another_thread_held_at_the_fork_does_not_block_the_child() -> None:
     connections = pool()
-    lock = connections._members().changed
+    lock = connections._members().lock
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
