@@ -22,10 +22,11 @@ from hbmodel.errors import DeclarationError, TableNotFound
 from hbmodel.store import Family, Put
 from hbmodel.tables.adoption.guess_confidence import TIMES, literal
 from hbmodel.tables.adoption.inferred_families import MANY, MOST
+from hbmodel.tables.adoption.inferred_key import DELIMITERS
 from hbmodel.tables.adoption.inferred_names import class_name
 from hbmodel.tables.adoption.table_sample import CELLS
 from tests.support.beds import Bed
-from tests.support.examples import examples
+from tests.support.examples import examples, in_turn
 
 Rows = Mapping[bytes, Mapping[bytes, bytes]]
 
@@ -262,6 +263,84 @@ def test_a_digest_of_the_first_field(name: str, separator: bytes, length: int, h
         assert (alone.salt, key_codecs(alone)) == (f"hb.salts.DigestSalt({length})", ["hb.Text"])
     else:
         assert key_codecs(alone) == [codec.replace('hb.codecs.Delimited("|")', "hb.Text")]
+
+
+def assert_single_keys(found: hb.tables.InferredModel, keys: Sequence[bytes]) -> None:
+    """The only key field reads each of these keys, and a query for its value reads the range of this key alone."""
+    model = declared(found)
+    with hb.connect("memory:") as store:
+        store.create_table("inferred", [Family(b"d")])
+        store.put("inferred", [Put(key, {b"d:n": b"name"}) for key in keys])
+        assert hb.tables.adopt(store, model).adopted
+        with hb.Session(store) as session:
+            objects = [*session.query(model).allow_full_scan()]
+            assert [hb.row_key(model, key=each.key) for each in objects] == sorted(keys)
+            for each, key in zip(objects, sorted(keys), strict=True):
+                query = session.query(model).where(model.key == each.key)
+                assert [part.ranges for part in query.partitions(1)] == [((key, key + b"\0"),)]
+            assert [each.key for each in query] == [objects[-1].key]
+
+
+def alike(n: int) -> int:
+    """A number whose last two bytes are the same, and not 00."""
+    return 0x0101 * (n + 1)
+
+
+WHOLE: dict[str, tuple[Callable[[int], bytes], str]] = {
+    "text with a dash": (lambda n: b"us-%d" % n, "hb.Text"),
+    "text with an underscore": (lambda n: b"user_%d" % n, "hb.Text"),
+    "UUIDs": (lambda n: str(UUID(bytes=hashlib.md5(b"%d" % n).digest())).encode(), "hb.Text"),
+    "URLs": (lambda n: b"example.org/page/%d" % n, "hb.Text"),
+    "dates": (lambda n: date.fromordinal(738_000 + n).isoformat().encode(), "hb.Text"),
+    "text and a number": (lambda n: b"u%d|%07d" % (n % 7, n), "hb.Text"),
+    "times of 8 bytes": (lambda n: (0x018B_0101_0000 + alike(n)).to_bytes(8, "big"), "hb.UInt64"),
+    "longs": (lambda n: alike(n).to_bytes(8, "big"), "hb.UInt64"),
+    "ints": (lambda n: alike(n).to_bytes(4, "big"), "hb.UInt32"),
+    "text and a time": (lambda n: b"user%d|" % (n % 7) + (0x018B_0101_0000 + alike(n)).to_bytes(8, "big"), "hb.Bytes"),
+    "two texts and a zero byte": (lambda n: b"u%d\0%d" % (n % 7, n), "hb.Bytes"),
+}
+"""Values whose bytes could be several fields, and the codec of the whole value."""
+
+DIGESTS = [
+    ("md5", 8, True, b"_"),
+    ("md5", 8, True, b""),
+    ("md5", 8, True, b"-"),
+    ("md5", 4, True, b""),
+    ("md5", 2, True, b"|"),
+    ("sha1", 3, True, b":"),
+    ("sha256", 64, True, b"/"),
+    ("md5", 4, False, b""),
+    ("md5", 16, False, b"\0"),
+    ("sha1", 2, False, b"#"),
+    ("sha256", 8, False, b"|"),
+]
+"""Digests: the algorithm, the length, whether they are hex digits, and the separator."""
+
+
+@pytest.mark.parametrize(("kind", "digest"), in_turn([*WHOLE], DIGESTS))
+def test_a_digest_of_a_whole_value_that_contains_delimiters(kind: str, digest: tuple[str, int, bool, bytes]) -> None:
+    (make, codec), (name, length, hex, separator) = WHOLE[kind], digest
+    keys = [hashed(name, length, hex=hex, separator=separator, field=make(n)) for n in range(60)]
+    found = of_keys(*keys)
+    algorithm = "" if name == "md5" else f', algorithm="{name}"'
+    digits = ", hex=True" if hex else ""
+    between = f", separator={literal(separator.decode())}" if separator else ""
+    if codec == "hb.Bytes" and len({*map(len, keys)}) == 1:
+        codec = f"hb.Bytes({len(make(0))})"
+    (key,) = [guess for guess in found.guesses if guess.column is None]
+    assert key.codec == f"hb.codecs.DigestPrefixed({codec}, {length}{algorithm}{digits}{between})"
+    assert (key.confidence, found.salt) == ("likely", None)
+    assert any(each.startswith(key.example) for each in keys)
+    assert_single_keys(found, keys)
+    wrong = bytes([keys[0][0] ^ 1]) + keys[0][1:]
+    assert "Digest" not in of_keys(wrong, *keys[1:]).source, "a row that contradicts it refutes it"
+
+
+@pytest.mark.parametrize(("length", "needed"), [(2, 4), (3, 3), (4, 2), (8, 1)])
+def test_a_digest_of_few_whole_values_may_be_chance(length: int, needed: int) -> None:
+    keys = [hashed("md5", length, hex=True, separator=b"_", field=b"us-%d" % n) for n in range(needed)]
+    assert "Digest" in of_keys(*keys).source
+    assert needed == 1 or "Digest" not in of_keys(*keys[1:]).source
 
 
 @pytest.mark.lengthy
@@ -667,6 +746,38 @@ def test_a_proposed_model_fits_whatever_was_written(data: st.DataObject) -> None
 )
 def test_a_proposed_model_fits_any_bytes(rows: Rows) -> None:
     inferred({key: {**cells, b"d:e": b"e"} for key, cells in rows.items()})
+
+
+DIGESTED = [
+    TEXTS.filter(bool).map(str.encode),
+    st.text("ab|:#_-/,.", min_size=1, max_size=9).map(str.encode),
+    st.builds("{}-{}".format, st.sampled_from(["us", "de"]), st.integers(0, 10**9)).map(str.encode),
+    st.uuids().map(str).map(str.encode),
+    st.dates().map(str).map(str.encode),
+    st.builds("https://example.org/{}/{}".format, st.integers(0, 99), st.integers(0, 99)).map(str.encode),
+    st.integers(TIMES.start, TIMES.stop - 1).map(lambda time: struct.pack(">q", time)),
+    st.integers(0, (1 << 32) - 1).map(lambda number: struct.pack(">I", number)),
+    st.lists(st.sampled_from([b"\0", b"|", b"-", b"\xff"]), min_size=5, max_size=5).map(b"".join),
+    st.binary(min_size=1, max_size=9),
+]
+"""Values of one kind each, of which a program may write digests."""
+
+
+@pytest.mark.lengthy
+@settings(max_examples=examples(120))
+@given(st.data())
+def test_a_digest_of_whole_values_is_found(data: st.DataObject) -> None:
+    values = data.draw(st.sets(data.draw(st.sampled_from(DIGESTED)), min_size=20, max_size=40))
+    name, hex = data.draw(st.sampled_from(["md5", "sha1", "sha256"])), data.draw(st.booleans())
+    separator = data.draw(st.sampled_from([b"", *DELIMITERS]))
+    length = data.draw(st.integers(4 if hex and not separator else 2, 8))  # a shorter one alone is a salt
+    keys = [hashed(name, length, hex=hex, separator=separator, field=value) for value in values]
+    found = of_keys(*keys)
+    (key,) = [guess for guess in found.guesses if guess.column is None]
+    assert (key.codec.startswith("hb.codecs.DigestPrefixed("), key.confidence) == (True, "likely"), key
+    assert (name in key.codec, "hex=True" in key.codec) == (name != "md5", hex)
+    assert f"the first {length} {'hex digits' if hex else 'bytes'}" in key.reason
+    assert_single_keys(found, keys)
 
 
 QUALIFIERS = [

@@ -1,5 +1,5 @@
-"""Finds out whether row keys begin with a digest of the field after it, as programs write them that spread keys by
-hand.
+"""Finds out whether row keys begin with a digest of the rest of the key, or of the field after it, as programs write
+them that spread keys by hand.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class FoundDigest:
         hex: whether the digest is written as hex digits.
         separator: the bytes between the digest and the field, or nothing.
         rests: the keys without the digest and the separator.
+        whole: whether the digest is that of the whole rest, rather than of its first field.
     """
 
     algorithm: str
@@ -33,6 +34,7 @@ class FoundDigest:
     hex: bool
     separator: bytes
     rests: Sequence[bytes]
+    whole: bool = True
 
     def before(self, guess: CodecGuess) -> CodecGuess:
         """Returns the codec of the field together with its digest."""
@@ -53,15 +55,16 @@ class FoundDigest:
 def find_digest(
     keys: Sequence[bytes],
     separators: Sequence[bytes],
-    first_fields: Callable[[Sequence[bytes]], Sequence[bytes]],
+    first_fields: Callable[[Sequence[bytes]], Sequence[bytes] | None],
     proof: float,
 ) -> FoundDigest | None:
-    """Returns the digest with which all keys begin, or None.
+    """Returns the digest with which all keys begin, or None. It is the digest of the whole rest of each key, or else of
+    the first field of the rest.
 
     Args:
         separators: the bytes that may follow the digest.
-        first_fields: returns the first field of each key without a digest.
-        proof: how many bits of the digests of different fields must agree, so that the agreement is not taken for
+        first_fields: returns the first field of each key without a digest, or None if the keys are a single field.
+        proof: how many bits of the digests of different values must agree, so that the agreement is not taken for
             chance.
     """
     for candidate in _candidates(min(keys, key=len), separators):
@@ -69,13 +72,20 @@ def find_digest(
         rests = [key[start:] for key in keys]
         if not all(rests) or not all(key.startswith(separator, candidate.length) for key in keys):
             continue
-        fields = first_fields(rests)
-        bits = len(set(fields)) * candidate.length * (4 if candidate.hex else 8)
-        if bits >= proof and all(
-            key.startswith(_digest(candidate, field)) for key, field in zip(keys, fields, strict=True)
-        ):
+        if _begins_all(candidate, keys, rests, proof):
             return evolve(candidate, rests=rests)
+        fields = first_fields(rests)
+        if fields is not None and _begins_all(candidate, keys, fields, proof):
+            return evolve(candidate, rests=rests, whole=False)
     return None
+
+
+def _begins_all(found: FoundDigest, keys: Sequence[bytes], digested: Sequence[bytes], proof: float) -> bool:
+    """Returns whether each key begins with the digest of the bytes at the same place in `digested`, and whether the
+    agreement is more than chance.
+    """
+    bits = len(set(digested)) * found.length * (4 if found.hex else 8)
+    return bits >= proof and all(key.startswith(_digest(found, data)) for key, data in zip(keys, digested, strict=True))
 
 
 def _candidates(key: bytes, separators: Sequence[bytes]) -> Iterator[FoundDigest]:

@@ -142,16 +142,19 @@ def _salt(keys: Sequence[bytes], salted: Mapping[int, Sequence[bytes]]) -> _Foun
 
 
 def _digest_prefixed(keys: Sequence[bytes]) -> InferredKey | None:
-    """Returns the fields of keys that begin with a digest of their first field, or None if there is no digest."""
-    digest = find_digest(keys, DELIMITERS, lambda rests: (_first_fields(rests) or (rests, ()))[0], PROOF)
+    """Returns the fields of keys that begin with a digest, or None if there is no digest. The whole rest of the keys is
+    a single field if the digest was computed from it.
+    """
+    digest = find_digest(keys, DELIMITERS, _plain_first_fields, PROOF)
     if digest is None:
         return None
-    (name, guess, example), *others = infer_fields(digest.rests)
+    rests = digest.rests
+    (name, guess, example), *others = [("key", _one_field(rests), rests[0])] if digest.whole else infer_fields(rests)
     guess = digest.before(guess)
     layout = KeyLayout((KeyField(name, guess.codec), *(KeyField(name, other.codec) for name, other, _ in others)))
     if not all(_is_exact(layout, key) for key in keys):
         return None
-    example = keys[0][: len(keys[0]) - len(digest.rests[0]) + len(example)]
+    example = keys[0][: len(keys[0]) - len(rests[0]) + len(example)]
     return InferredKey([(name, guess, example), *others])
 
 
@@ -164,6 +167,12 @@ def _first_fields(keys: Sequence[bytes]) -> _Firsts | None:
         return None
     plain = [key.partition(delimiter)[0] for key in keys]
     return plain, [each + delimiter for each in plain]
+
+
+def _plain_first_fields(keys: Sequence[bytes]) -> Sequence[bytes] | None:
+    """Returns the first field of each key without the delimiter after it, or None if the keys have no delimiter."""
+    firsts = _first_fields(keys)
+    return None if firsts is None else firsts[0]
 
 
 def _computes(salt: Salt, keys: Sequence[bytes], salted: Sequence[bytes]) -> bool:
@@ -224,24 +233,39 @@ def _is_exact(layout: KeyLayout, key: bytes) -> bool:
 
 
 def _guesses(keys: Sequence[bytes]) -> Sequence[CodecGuess]:
-    widths = {len(key) for key in keys}
-    enough = len(keys) >= ENOUGH
-    if len(widths) == 1 and (number := _number(keys, *widths)) is not None:
-        return [number]
+    if (known := _number_or_uuid(keys)) is not None:
+        return [known]
     if all(is_text(key.replace(b"\x00", b"")) for key in keys):
-        if all(_UUID.fullmatch(key) for key in keys):
-            return [CodecGuess("str", "hb.Text", Text, enough, "UUIDs as text")]
         delimiter = _delimiter(keys)
         if delimiter is not None:
             return _delimited([*zip(*(key.split(delimiter) for key in keys), strict=True)], delimiter)
         if not any(b"\x00" in key for key in keys):
-            return [CodecGuess("str", "hb.Text", Text, enough, f"text (UTF-8) of {in_bytes([*widths])}")]
-    if (ended := _ended_by_long(keys)) is not None:
-        return ended
+            return [_one_field(keys)]
+    return _ended_by_long(keys) or [_one_field(keys)]
+
+
+def _one_field(keys: Sequence[bytes]) -> CodecGuess:
+    """Returns the codec of keys that are a single field, whether or not they contain delimiters."""
+    if (known := _number_or_uuid(keys)) is not None:
+        return known
+    widths = {len(key) for key in keys}
+    if all(map(is_text, keys)):
+        return CodecGuess("str", "hb.Text", Text, len(keys) >= ENOUGH, f"text (UTF-8) of {in_bytes([*widths])}")
+    reason = f"{in_bytes([*widths])} of no known form"
     if len(widths) == 1:
         (width,) = widths
-        return [CodecGuess("bytes", f"hb.Bytes({width})", Bytes(width), False, f"{in_bytes([width])} of no known form")]
-    return [CodecGuess("bytes", "hb.Bytes", Bytes, False, f"{in_bytes([*widths])} of no known form")]
+        return CodecGuess("bytes", f"hb.Bytes({width})", Bytes(width), False, reason)
+    return CodecGuess("bytes", "hb.Bytes", Bytes, False, reason)
+
+
+def _number_or_uuid(keys: Sequence[bytes]) -> CodecGuess | None:
+    """Returns the codec of keys that are numbers of one width, or UUIDs as text."""
+    widths = {len(key) for key in keys}
+    if len(widths) == 1 and (number := _number(keys, *widths)) is not None:
+        return number
+    if all(_UUID.fullmatch(key) for key in keys):
+        return CodecGuess("str", "hb.Text", Text, len(keys) >= ENOUGH, "UUIDs as text")
+    return None
 
 
 def _ended_by_long(keys: Sequence[bytes]) -> Sequence[CodecGuess] | None:
