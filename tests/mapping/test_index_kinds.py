@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import attrs
@@ -316,6 +317,11 @@ def test_what_decides_entries_is_among_what_a_put_writes() -> None:
     assert reads["pairs"] == {"roles", "tags"}
 
 
+class Parser:
+    def __call__(self, text: str) -> int:
+        return int(json.loads(text)["level"])
+
+
 def parsed_level(text: str) -> int:
     return int(json.loads(text)["level"])
 
@@ -324,6 +330,8 @@ def parsed_level(text: str) -> int:
     ("function", "place"),
     [
         (parsed_level, ("parsed_level", parsed_level.__code__.co_firstlineno + 1)),
+        (partial(parsed_level), ("parsed_level", parsed_level.__code__.co_firstlineno + 1)),
+        (Parser(), ("__call__", Parser.__call__.__code__.co_firstlineno + 1)),
         (int, ("int", None)),
     ],
 )

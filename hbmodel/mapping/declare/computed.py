@@ -4,6 +4,7 @@ indexes can use them.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import traceback
 import typing
@@ -74,11 +75,16 @@ def _place(function: Callable[..., Any], error: Exception) -> dict[str, Any]:
     """Returns where a function failed: the last line of its own file that was reached, and the function of that line.
     Lines of a library that it calls would not tell what to correct. A function written in C has no lines.
     """
-    file = getattr(getattr(inspect.unwrap(function), "__code__", None), "co_filename", None)
+    target: Any = function
+    while isinstance(target, functools.partial):
+        target = target.func
+    target = inspect.unwrap(target)
+    code = getattr(target, "__code__", None) or getattr(type(target).__call__, "__code__", None)
+    file = None if code is None else code.co_filename
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if lines:
         return {"function": lines[-1].name, "line": lines[-1].lineno}
-    return {"function": getattr(function, "__qualname__", type(function).__name__)}
+    return {"function": getattr(target, "__qualname__", type(target).__name__)}
 
 
 @frozen
