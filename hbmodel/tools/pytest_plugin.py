@@ -158,7 +158,10 @@ def own_tables(url: str, prefix: str) -> str:
     namespace, of which a table has one at most.
     """
     address, _, query = url.partition("?")
-    options = dict(option.partition("=")[::2] for option in query.split("&") if option)
+    options: dict[str, str] = {}
+    for option in filter(None, query.split("&")):
+        name, _, value = option.partition("=")
+        options[name] = value
     given, separator = (
         options.pop(name, quote(os.environ.get(f"HBMODEL_{name.upper()}", "")))
         for name in ("table_prefix", "table_prefix_separator")
