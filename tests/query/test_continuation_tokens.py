@@ -401,9 +401,9 @@ def test_sealed_sessions(store: hb.Store) -> None:
         sealed.page(2, after=events(store).page(2).next_token)
 
 
-@pytest.mark.parametrize("size", [0, -1, True, 1.0, "2", None, MOST + 1])
+@pytest.mark.parametrize("size", [0, -1, True, 1.0, "2", None])
 def test_a_page_holds_at_least_one_item(store: hb.Store, size: Any) -> None:
-    with pytest.raises(hb.QueryError, match=r"Give a whole number of at (least one|most)"):
+    with pytest.raises(hb.QueryError, match="Give a whole number of at least"):
         events(store).page(size)
 
 

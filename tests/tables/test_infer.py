@@ -20,7 +20,7 @@ import hbmodel as hb
 from hbmodel.codecs import java
 from hbmodel.errors import DeclarationError, TableNotFound
 from hbmodel.store import Family, Put
-from hbmodel.tables.adoption.guess_confidence import TIMES, literal
+from hbmodel.tables.adoption.codec_guess import TIMES, literal
 from hbmodel.tables.adoption.inferred_families import MANY, MOST
 from hbmodel.tables.adoption.inferred_key import DELIMITERS
 from hbmodel.tables.adoption.inferred_names import class_name

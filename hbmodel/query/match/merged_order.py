@@ -62,7 +62,8 @@ def direction(
     fixed = each | {name for name, parts in zip(layout.names, matched.parts, strict=False) if len(parts) <= 1}
     open_parts = [part for part in ordering if part.field.name not in fixed]
     if not open_parts:
-        return Direction(_reverses(layout, ordering[-1]))
+        order = layout.order_of(layout.names.index(ordering[-1].field.name))
+        return Direction(order is not None and (order == "descending") != ordering[-1].desc)
     free = iter([at for at, name in enumerate(layout.names) if name not in fixed])
     merged: list[int] = []
     backwards: bool | None = None
@@ -84,13 +85,6 @@ def direction(
         if declared.nullable and declared.name not in never_none and declared.desc == (order == "ascending"):
             return None  # the direction of the field decides where None is, but the codec reverses the values
     return Direction(bool(backwards), tuple(merged))
-
-
-def _reverses(layout: KeyLayout, part: Ordering) -> bool:
-    """Returns whether an order by one field of a key, or by another field that has one value, reverses the key."""
-    at = layout.names.index(part.field.name) if part.field.name in layout.names else None
-    order = None if at is None else layout.order_of(at)
-    return order is not None and (order == "descending") != part.desc
 
 
 def combinations(matched: KeyConditions, positions: Sequence[int]) -> int:

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from hbmodel.errors import DeclarationError, TableNotFound
 from hbmodel.store.port import Store, check_store
 from hbmodel.tables.adoption.adopt_findings import SHOWN
-from hbmodel.tables.adoption.guess_confidence import ENOUGH, CodecGuess, Confidence, literal
+from hbmodel.tables.adoption.codec_guess import ENOUGH, CodecGuess, Confidence, literal
 from hbmodel.tables.adoption.inferred_families import CellObjects, Chosen, ColumnFound, SampledColumns
 from hbmodel.tables.adoption.inferred_key import InferredKey, infer_fields, infer_key
 from hbmodel.tables.adoption.inferred_names import FieldNames, class_name

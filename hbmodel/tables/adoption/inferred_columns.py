@@ -13,7 +13,7 @@ from hbmodel.encoding.codecs import Bool, Bytes, Codec, JavaInt, JavaLong, Json,
 from hbmodel.encoding.codecs.float_and_bool_text import BoolText, DecimalValue, FloatText
 from hbmodel.encoding.codecs.java_values import IntText, JavaBoolean, JavaDouble
 from hbmodel.encoding.codecs.time_text import DateText, DatetimeText
-from hbmodel.tables.adoption.guess_confidence import ENOUGH, TIMES, CodecGuess, in_bytes, is_exact, is_text
+from hbmodel.tables.adoption.codec_guess import ENOUGH, TIMES, CodecGuess, in_bytes, is_exact, is_text
 
 PLAUSIBLE: Final = 1 << 61
 """Eight bytes are not taken for a number if the number is this large or larger; nanoseconds since 1970 are smaller."""

@@ -11,7 +11,7 @@ from typing import Final
 from attrs import evolve, frozen
 
 from hbmodel.encoding.codecs import DigestPrefixed
-from hbmodel.tables.adoption.guess_confidence import CodecGuess, literal
+from hbmodel.tables.adoption.codec_guess import CodecGuess, literal
 
 ALGORITHMS: Final = ("md5", "sha1", "sha256")
 """The digests that are tried, the first choice first."""

@@ -14,7 +14,7 @@ from hbmodel.mapping.declare.allowed_names import as_qualifier
 from hbmodel.mapping.declare.family_options import family_name
 from hbmodel.store.values import Row
 from hbmodel.tables.adoption.adopt_findings import SHOWN
-from hbmodel.tables.adoption.guess_confidence import ENOUGH, in_bytes, literal
+from hbmodel.tables.adoption.codec_guess import ENOUGH, in_bytes, literal
 from hbmodel.tables.adoption.inferred_columns import ValueProfile
 from hbmodel.tables.adoption.table_sample import CELLS
 

@@ -27,7 +27,7 @@ from hbmodel.encoding.codecs import (
 from hbmodel.encoding.key_layout import KeyField, KeyLayout
 from hbmodel.encoding.salts import DigestSalt, HashSalt, JavaHashSalt, Salt
 from hbmodel.errors import DecodingError, EncodingError
-from hbmodel.tables.adoption.guess_confidence import DECIMAL, ENOUGH, HEX, TIMES, CodecGuess, in_bytes, is_text, literal
+from hbmodel.tables.adoption.codec_guess import DECIMAL, ENOUGH, HEX, TIMES, CodecGuess, in_bytes, is_text, literal
 from hbmodel.tables.adoption.inferred_digest import find_digest
 
 DELIMITERS: Final = (b"|", b":", b"#", b"_", b"-", b"/", b",", b"\x00")

@@ -38,8 +38,9 @@ def keep_names(registry: Registry, old: TableSchema, layout: Mapping[str, Any], 
     def named(new_layout: Mapping[str, Any]) -> Mapping[str, Any]:
         was = {place: list(earlier) for place, earlier in new_layout.get("was", {}).items()}
         for place, field in new.stored_places:
-            known = names_at(new_layout, place) if has_place(new_layout, place) else names.get(field.name, [])
-            if missing := {*names.get(field.name, ())} - {*known}:
+            if not has_place(new_layout, place):
+                continue
+            if missing := {*names.get(field.name, ())} - {*names_at(new_layout, place)}:
                 was[place] = sorted({*was.get(place, ()), *missing})
         return {**new_layout, "was": was} if was else new_layout
 

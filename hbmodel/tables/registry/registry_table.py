@@ -327,11 +327,9 @@ class Registry:
         own = None if but is None else registry_row(but)
         for name in (table[:at] for at, letter in enumerate(table) if letter == "."):
             for row in self._rows_of(name):
-                other = (
-                    None
-                    if row.row == own
-                    else parse_registration(RegistryKey.of_row(name, row.row).table, self.table, row)
-                )
+                if row.row == own:
+                    continue
+                other = parse_registration(RegistryKey.of_row(name, row.row).table, self.table, row)
                 if other is not None and any(table in state.tables for state in other.indexes.values()):
                     return name
         return None

@@ -40,7 +40,8 @@ class RollTimes:
         poll: the time between two reads of the registry while calls are made. It makes sure that a change is noticed
             long before the lease ends.
         idle: the time without calls after which a line is put at rest; less if the lease is short.
-        short_idle: the minimum of this time for a lease shorter than `poll`, otherwise two leases.
+        short_idle: the minimum of this time for a lease shorter than `poll`. Such a line rests after two leases, but
+            not before this time, and not after `idle`.
         renewed: the fraction of a lease, between 0 and 1, after which the lease is renewed.
     """
 
