@@ -131,6 +131,10 @@ def test_an_order_by_a_field_with_one_value_reverses_the_rest_of_the_key_too(bed
             assert asked.first() == expected[0]
     fixed = query.where(Post.user == 1).order_by(Post.user.desc(), Post.at.desc())
     assert fixed.all() == of_user, "the last field of the order has the direction of the key"
+    for ordering in (Post.user, Post.user.desc()):
+        ordered_query = query.order_by(ordering)
+        firsts = ordered_query.first_of_each(Post.user, [2, 0, 1, 7])
+        assert firsts == [ordered_query.where(Post.user == user).first() for user in (2, 0, 1, 7)]
     named = sorted(
         (post for post in written_posts if post.name == "2"),
         key=lambda post: (-post.at.timestamp(), post.user, post.serial),

@@ -217,6 +217,8 @@ class Twins:
         yield lambda m, q: q.where(m.at.between(TIMES[0], TIMES[2]), m.value > 1).limit(4).allow_full_scan()
         yield lambda m, q: q.where(m.owner.in_(OWNERS[1:]), m.at.in_([low, high]), m.name.in_(["x", ""]), m.at < high)
         yield lambda m, q: q.where(m.owner == key["owner"], m.value.in_([2, 3])).limit(3)
+        yield lambda m, q: q.where(m.owner == key["owner"]).order_by(m.owner.desc())
+        yield lambda m, q: q.where(m.owner == key["owner"], m.at == low).order_by(m.at.desc(), m.owner.desc()).limit(4)
         if self.indexed:
             yield lambda m, q: q.where(m.value == 1).use_index("by_value")
             yield lambda m, q: q.where(m.value == 2, m.owner == key["owner"]).use_index("by_value")
@@ -240,7 +242,7 @@ class Twins:
             for size in self.sizes:
                 assert plain(pages(wide, size)) == expected
             assert plain(wide.reversed().all()) == plain(tall.reversed().all())
-            if wide.terms.limit is None:
+            if wide.terms.limit is None and not wide.terms.ordering:
                 assert sorted(
                     item for part in wide.partitions(3) for item in plain(self.session.read_partition(part).all())
                 ) == sorted(expected)
