@@ -67,7 +67,7 @@ DETAILS = frozenset(
     algorithm amount annotation answered applied argument attempts attribute batch_size bound buckets by cause cells
     codec column columns content_type deleted delimiter dictionary differences directory expected failures families
     family family_ms field fields file finished form format found gateway gateways grace hbase_home high highest id
-    index jar java key kind known last_error leading length limit lock log low lowest member missing model most
+    index jar java key kind known last_error leading length limit line lock log low lowest member missing model most
     namespace namespaces newest now nullable of offset operator option other owner partition path pending phase pid
     pids pool port position prefix primary process program protocol ranges reason refused regions registry renames
     replaces request row rows salt samples scans scheme server setting shell shuffle size table tables timed_out

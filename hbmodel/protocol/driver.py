@@ -182,7 +182,8 @@ def perform_checked(
     """Carries out one operation like `perform`. If the operation changes something, the gate is called before each
     request.
 
-    The gate is also called if a table is not found, because the index of that table may have been dropped.
+    The gate is also called if a table is not found, because the index of that table may have been dropped. If changes
+    of the registry do not wait for writers (`Capabilities.gated_writes`), the gate then reads the registry again.
 
     Args:
         check: the gate, or None.
@@ -198,7 +199,8 @@ def perform_checked(
     try:
         return perform(store, operation, clock, again=again, behind=behind)
     except TableNotFound:
-        check()
+        GATE.set(check)
+        pass_gate(lambda table, row: store.get(table, [row])[0])  # reads the registry, whatever the lease says
         raise
     finally:
         GATE.reset(token)

@@ -28,8 +28,8 @@ ReadRow = Callable[[str, bytes], Row | None]
 """A function that reads a row of a table, as the transaction of a request sees it. It raises `TableNotFound`."""
 
 TRANSACTION: ContextVar[ReadRow | None] = ContextVar("transaction", default=None)
-"""The function that reads in a transaction, while its request passes the gate inside the transaction; otherwise
-None.
+"""The function that reads in a transaction, while its request passes the gate inside the transaction, or that reads the
+store, after a request that did not find its table; otherwise None.
 """
 
 

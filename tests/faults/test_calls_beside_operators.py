@@ -77,6 +77,33 @@ COVERED: Sequence[tuple[str, Drawn]] = (
 """Two calls for a row from before the first index while a build waits for programs that delete without a marker."""
 
 
+DROPPED: Sequence[tuple[str, Drawn]] = (
+    ("drop unique", (("add none",), ("put both", "load"), 8195323, False, False, True, None)),
+    ("drop unique", (("add none",), ("add none", "delete"), 17177174, True, False, True, None)),
+)
+"""A call is about to read claims in the table of an index, which is dropped without waiting for a lease."""
+
+BOTH_KEYS: Sequence[tuple[str, Drawn]] = (
+    ("build unique", (("add",), ("rekey", "update m"), 527473112, True, False, False, None)),
+    ("build unique", (("add none",), ("rekey", "forget o"), 740329035, True, False, False, (1, 11))),
+)
+"""Builds of a unique index while an object is under both keys of a `rekey`."""
+
+
+@pytest.mark.parametrize(("name", "case"), DROPPED)
+def test_a_call_goes_on_without_the_table_of_its_index_beside(
+    name: str, case: Drawn, caplog: pytest.LogCaptureFixture
+) -> None:
+    check(name, [case], caplog)
+
+
+@pytest.mark.parametrize(("name", "case"), BOTH_KEYS)
+def test_an_index_is_built_when_an_object_has_arrived_at_its_new_key_beside(
+    name: str, case: Drawn, caplog: pytest.LogCaptureFixture
+) -> None:
+    check(name, [case], caplog)
+
+
 @pytest.mark.parametrize(("name", "case"), COVERED)
 def test_a_row_from_before_the_first_index_is_not_put_again_as_it_was_read_beside(
     name: str, case: Drawn, caplog: pytest.LogCaptureFixture

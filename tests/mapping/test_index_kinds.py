@@ -346,5 +346,4 @@ def test_the_line_of_a_failed_function_is_in_its_own_file(
 
     with pytest.raises(ComputedFieldError) as caught:
         _ = Level(id=1, text="not JSON").level
-    details = caught.value.details
-    assert (details["function"], details.get("line")) == place
+    assert (caught.value.function, caught.value.line) == place

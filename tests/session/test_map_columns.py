@@ -603,8 +603,8 @@ def test_tokens(shape: str) -> None:
         assert notes.limit(4).page(3, after=last.next_token).at_end
         assert notes.limit(0).page(3).at_end
         assert (list(notes.limit(0)), notes.limit(0).first(), notes.limit(0).count()) == ([], None, 0)
-        for wrong in (lambda: notes.page(0), lambda: notes.limit(-1)):
-            with pytest.raises(hb.QueryError, match="Give a whole number of at least"):
+        for wrong, name in ((lambda: notes.page(0), "size"), (lambda: notes.limit(-1), "limit")):
+            with pytest.raises(hb.QueryError, match=f"Give a whole number of at least.*{name}"):
                 wrong()
         with pytest.raises(hb.QueryError, match=r"last\(\) cannot be combined with limit\(\): leave it out"):
             notes.limit(3).last()

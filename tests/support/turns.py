@@ -46,6 +46,11 @@ class Turns:
             self.crashed.add(at)
             raise Crashed
 
+    @property
+    def alone(self) -> bool:
+        """Whether only one thread is left."""
+        return sum(self._alive) <= 1
+
     def run(self, programs: Sequence[Callable[[], None]]) -> None:
         """Runs programs to their end."""
         self._gates = [threading.Semaphore(0) for _ in programs]

@@ -256,7 +256,7 @@ class MapSlice(Generic[K, V]):
             TokenError: the token is damaged, belongs to another slice, or was passed as `after` instead of `before` or
                 the other way round.
         """
-        page_size, keys = whole(size, "page", 1), self.range
+        page_size, keys = whole(size, "size", 1), self.range
         reader, digest = self._reader, self._reader.digest(keys, self.maximum)
         at, backwards = given_token(after, before)
         token = None if at is None else check_direction(decode_token(at, digest, reader.seal), backwards)

@@ -27,9 +27,10 @@ def drop_tables(store: Store, *models: Declared, registry: str = REGISTRY_TABLE)
 
     Tables that no longer exist are skipped, so the call can be repeated after a crash. Namespaces and the registry
     table remain, and so do the tables of `external` models, which belong to other programs. Programs that still use the
-    tables get `TableNotFound`. But a program that has a lease (see `Session`; a minute by default) writes as the
-    dropped registry entry says until the lease ends. If the tables are created again before that, its writes may be
-    lost. So stop such programs, or wait for one lease, before you call `create_tables`.
+    tables get `TableNotFound`, or `SchemaMismatch` if the model has indexes or a version. But a program that has a
+    lease (see `Session`; a minute by default) writes as the dropped registry entry says until the lease ends. If the
+    tables are created again before that, its writes may be lost. So stop such programs, or wait for one lease, before
+    you call `create_tables`.
 
     Args:
         store: the store that holds the tables.
