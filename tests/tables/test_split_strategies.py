@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.tables.creation.split_strategies import AtKeys, ByBucket, FromSample, Hexadecimal, Uniform, split_keys
+from tests.support.own_codec import OneByte
 
 
 @hb.model(table="hashed")
@@ -94,32 +94,9 @@ def test_uniform_needs_bounds_where_the_codec_has_none_of_use() -> None:
     assert caught.value.field == "at"
 
 
-@frozen
-class Byte(hb.Codec[int]):
-    """A codec of a program's own; it does not say which number is its largest."""
-
-    python_type = int
-    width = 1
-
-    def encode(self, value: int) -> bytes:
-        return bytes((value,))
-
-    encode_part = encode
-
-    def decode(self, data: bytes) -> int:
-        return data[0]
-
-    def decode_part(self, data: bytes, start: int) -> tuple[int, int]:
-        return data[start], start + 1
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        return {"codec": "byte"}
-
-
 @hb.model(table="own_numbers")
 class OwnNumbers:
-    number: hb.Key[int] = hb.key(Byte())
+    number: hb.Key[int] = hb.key(OneByte())
     value: hb.Column[int] = hb.column("v")
 
 

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +27,7 @@ from hbmodel.tables.registry.registry_table import Registry
 from hbmodel.tables.registry.table_from_registry import TableFromRegistry
 from tests.support import models
 from tests.support.models import DAY, day
+from tests.support.own_codec import OneByte
 
 
 @hb.model(table="pets_r", family="p", kind=b"p")
@@ -69,32 +69,9 @@ class Account:
     of_domain = hb.index("mail", where=lambda account: account.mail.startswith("a"))
 
 
-@frozen
-class _Mine(hb.Codec[int]):
-    """A codec of a program's own."""
-
-    python_type = int
-    width = 1
-
-    def encode(self, value: int) -> bytes:
-        return bytes((value,))
-
-    encode_part = encode
-
-    def decode(self, data: bytes) -> int:
-        return data[0]
-
-    def decode_part(self, data: bytes, start: int) -> tuple[int, int]:
-        return data[start], start + 1
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        return {"codec": "mine"}
-
-
 @hb.model(table="own_key_r", family="d")
 class OwnKey:
-    number: hb.Key[int] = hb.key(_Mine())
+    number: hb.Key[int] = hb.key(OneByte())
     text: hb.Column[str] = hb.column("t")
 
 
@@ -129,7 +106,7 @@ class OwnBucket:
 @hb.model(table="own_column_r", family="d")
 class OwnColumn:
     number: hb.Key[int] = hb.key(hb.codecs.UInt8)
-    mine: hb.Column[int] = hb.column("m", _Mine())
+    mine: hb.Column[int] = hb.column("m", OneByte())
 
 
 MODELS: tuple[Any, ...] = (

@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.store import Put
 from tests.support.beds import HBASE, Bed, cells_of, fresh, rows_of
+from tests.support.own_codec import OneByte
 
 EVERYWHERE = pytest.mark.parametrize("bed", ["memory", "embedded", *HBASE], indirect=True)
 
@@ -65,29 +65,6 @@ def test_columns_that_no_field_has_are_found_in_a_sample(bed: Bed) -> None:
     assert all(hb.diff(bed.store, ONE, sample=count) for count in (6, 100))
 
 
-@frozen
-class _Own(hb.Codec[int]):
-    """A codec of a program's own."""
-
-    python_type = int
-    width = 1
-
-    def encode(self, value: int) -> bytes:
-        return bytes((value,))
-
-    encode_part = encode
-
-    def decode(self, data: bytes) -> int:
-        return data[0]
-
-    def decode_part(self, data: bytes, start: int) -> tuple[int, int]:
-        return data[start], start + 1
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        return {"codec": "own"}
-
-
 REQUIRED = {"body": {"r": hb.column("r")}, "hints": {"r": hb.Column[str]}}
 
 
@@ -106,7 +83,7 @@ def test_a_required_column_that_the_model_no_longer_has_is_reported_before_there
 
 def test_a_required_column_in_rows_is_reported_although_another_model_cannot_be_rebuilt() -> None:
     full = with_columns("a", **REQUIRED)
-    other = with_columns("z", family="o", body={"key": hb.key(_Own())}, hints={"key": hb.Key[int]})
+    other = with_columns("z", family="o", body={"key": hb.key(OneByte())}, hints={"key": hb.Key[int]})
     with fresh(full, other) as store:
         with hb.Session(store) as session:
             session.add(full(key="k", a="x", r="y"))
