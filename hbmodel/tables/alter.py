@@ -13,8 +13,9 @@ from hbmodel.protocol.relocation.migration_phases import BEFORE, DONE
 from hbmodel.store.port import Store
 from hbmodel.store.values import FOREVER, Family
 from hbmodel.tables.creation.comparison.column_differences import REQUIRED
-from hbmodel.tables.creation.comparison.compare_tables import diff
+from hbmodel.tables.creation.comparison.compare_tables import SHARED_LIFE, diff
 from hbmodel.tables.creation.comparison.differences_as_text import Diff, Difference
+from hbmodel.tables.creation.comparison.entry_differences import NULLABLE_LATER
 from hbmodel.tables.creation.comparison.held_members import members_in_use
 from hbmodel.tables.creation.create import create_tables, shell_line
 from hbmodel.tables.creation.declared import SplitsOption
@@ -27,6 +28,7 @@ from hbmodel.tables.indexes.index_sweeps import Report
 from hbmodel.tables.indexes.index_work import TIMES, IndexTimes, check_times, waiting
 from hbmodel.tables.registry.gone_tables import GONE, WHY_GONE
 from hbmodel.tables.registry.layout_changes import allow_none, declare_nullable, keep_members, rename_fields
+from hbmodel.tables.registry.migration_phase import check_moves
 from hbmodel.tables.registry.nullable_columns import none_must_wait
 from hbmodel.tables.registry.registered_fields import match_indexes
 from hbmodel.tables.registry.registration import ABSENT
@@ -106,7 +108,9 @@ def alter(
     Raises:
         SchemaMismatch: a difference cannot be changed (key layout, salt, codecs, a live index); a change would lose
             data; rows hold a member of an enumeration that the registry would forget; or no row of a sample has a new
-            required column. `differences` contains the reasons. Nothing was changed.
+            required column: `differences` contains the reasons. Or objects are being moved into or out of a table, and
+            the models do not declare this with `replaces=`. Or a family would get a longer TTL, and a model that is not
+            given shares it and has indexes. Nothing was changed.
         CapabilityError: the store does not support a change. Nothing was changed, and `shell` contains the commands for
             HBase's shell.
         MigrationError: the model newly allows None in a column, and the objects of its table are being moved. Nothing
@@ -115,14 +119,14 @@ def alter(
     check_times(times)
     check_work(progress=progress)
     check_choices(lossy=lossy, drop=drop)
-    differences = diff(store, *models, splits=splits, registry=registry, sample=0)
-    check_changes(Diff((*_unreadable(store, models, registry, differences), *differences)), lossy)
     schemas = dict.fromkeys(schema_of(model) for some in models_and_ids(models) for model in some)
     catalog = Registry(store, registry)
+    differences = diff(store, *models, splits=splits, registry=registry, sample=0)
+    replaced = replaced_tables(store, [*schemas], catalog)
+    _check_moves(catalog, (*replaced, *schemas))
+    check_changes(Diff((*_unreadable(store, models, registry, differences), *differences)), lossy)
     if drop:
         _check_members(store, catalog, schemas)
-    _check_not_moving(store, catalog, schemas)
-    replaced = replaced_tables(store, [*schemas], catalog)
     changes = _family_changes(differences, {schema.table for schema in (*schemas, *replaced)})
     if changes and not store.capabilities.alter:
         lines = [
@@ -185,21 +189,27 @@ def _allow_none(
         allow_none(catalog, schema, places)
 
 
-def _check_not_moving(store: Store, catalog: Registry, schemas: Iterable[TableSchema]) -> None:
-    """Raises `MigrationError` if a model newly allows None in a column and the objects of its table are being moved."""
-    if catalog.table not in store.tables():
-        return
+def _check_moves(catalog: Registry, schemas: Iterable[TableSchema]) -> None:
+    """Checks the models against the migrations of their tables.
+
+    Raises:
+        SchemaMismatch: objects move into or out of a table, and the models do not declare this with `replaces=`. One
+            of the two tables would be changed, and not the other.
+        MigrationError: a model newly allows None in a column, and the objects of its table are being moved.
+    """
     for schema in schemas:
         registration = catalog.read(schema)
-        if registration is None or registration.move is None or registration.move.phase in {BEFORE, DONE}:
+        if registration is None:
             continue
-        if none_must_wait(schema, registration.layout):
+        phase = BEFORE if registration.move is None else registration.move.phase
+        if phase not in {BEFORE, DONE} and none_must_wait(schema, registration.layout):
             raise MigrationError(
                 "The objects of the table are being moved: finish the migration, or roll it back, before you "
                 "allow None in a column.",
                 table=schema.table,
-                phase=registration.move.phase,
+                phase=phase,
             )
+        check_moves(schema, registration.move, registration.cells)
 
 
 def _drop_undeclared(
@@ -230,6 +240,21 @@ def check_changes(differences: Diff, lossy: bool) -> None:
     refused = [str(difference) for difference in stopping]
     if refused and all(difference.why == WHY_GONE for difference in stopping):
         raise SchemaMismatch(GONE, table=stopping[0].table, differences=refused)
+    if refused and all(difference.why == SHARED_LIFE for difference in stopping):
+        raise SchemaMismatch(
+            "A model that is not given shares a column family that would get a longer TTL: give hb.alter() all models "
+            "of the table, each with the same TTL.",
+            table=stopping[0].table,
+            family=stopping[0].family,
+            differences=refused,
+        )
+    if refused and all(difference.why == NULLABLE_LATER for difference in stopping):
+        raise SchemaMismatch(
+            "A model that replaces another cannot newly allow None in a column: let the migration end, remove "
+            "replaces= from the model, and repeat the call.",
+            table=stopping[0].table,
+            differences=refused,
+        )
     if refused and all(REBUILD in (difference.why or "") for difference in stopping):
         raise SchemaMismatch(LOST_INDEX, table=stopping[0].table, differences=refused)
     if refused:

@@ -315,3 +315,19 @@ def test_prepend_and_rekey_may_be_the_first_with_a_name() -> None:
         session.rekey(Turn(host="none", number=1, value=1), host="newest")
     with pytest.raises(hb.errors.UnknownName):
         hb.ids.Names(session.store).id_of(WORDS, "newest")
+
+
+@pytest.mark.parametrize("default", [{"default": "x"}, {"factory": lambda: "x"}])
+def test_a_column_with_names_has_no_default_but_none(default: Any) -> None:
+    """The name may have no id. Then no index could have entries for rows that lack the cell."""
+    names = hb.ids.dictionary("names_without_default", hb.UInt32)
+
+    def declare(hint: Any, **options: Any) -> Any:
+        body = {"key": hb.key(), "number": hb.column("n"), "name": hb.column("d", names, **options)}
+        body["__annotations__"] = {"key": hb.Key[str], "number": hb.Column[int], "name": hb.Column[hint]}
+        return hb.model(table="without_default", family="d")(type("Named", (), body))
+
+    with pytest.raises(hb.DeclarationError, match="only None as its default") as caught:
+        declare(str, **default)
+    assert caught.value.field == "name"
+    assert declare(str | None, default=None)(key="a", number=1).name is None

@@ -478,6 +478,70 @@ def test_an_object_that_moves_is_not_written(atomic_bed: Bed) -> None:
     assert session.insert(Account(name="a", email="x")).email == "x"
 
 
+@hb.model(table="rekeyed_unique", family="d")
+class Member:
+    """A model with a unique index on a key field and a column."""
+
+    club: hb.Key[str] = hb.key()
+    number: hb.Key[int] = hb.key()
+    email: hb.Column[str | None] = hb.column("e", default=None)
+    version: hb.Column[int] = hb.version()
+
+    by_email = hb.index("club", "email", unique=True)
+
+
+def test_an_object_does_not_move_to_a_key_under_which_its_unique_value_is_taken(atomic_bed: Bed) -> None:
+    session = atomic_bed.use(Member)
+    member = session.insert(Member(club="a", number=1, email="x"))
+    owner = session.insert(Member(club="b", number=1, email="x"))
+    session.insert(Member(club="b", number=2, email=None))
+    for key in ({"club": "b", "number": 3}, {"club": "b"}):
+        error = hb.UniqueViolation if "number" in key else hb.RowExists
+        with pytest.raises(error) as caught:
+            session.rekey(member, **key)
+        assert caught.value.details.get("value", ("b", "x")) == ("b", "x")
+        assert sorted((found.club, found.number) for found in session.query(Member).allow_full_scan()) == [
+            ("a", 1),
+            ("b", 1),
+            ("b", 2),
+        ]
+    member = session.update(member, email="y")  # the object can be written, and can move to another key
+    session.commit()
+    member = session.rekey(member, club="b", number=3)
+    member = session.rekey(member, number=4)  # the unique value does not change
+    session.update(owner, email=None)
+    session.update(member, email="x")
+    session.commit()
+    member = session.rekey(session.get_one(Member, club="b", number=4), club="a")
+    assert session.rekey(member, club="b").email == "x"  # the row that had the value gave it up
+    report = hb.indexes.verify_index(atomic_bed.store, Member, "by_email")
+    assert (report.unclaimed, report.missing, report.rows) == (0, 0, 3)
+
+
+def test_an_object_that_shares_a_unique_value_does_not_move_before_the_index_is_built() -> None:
+    types = {"name": hb.Key[str], "email": hb.Column[str], "version": hb.Column[int]}
+    body = {"name": hb.key(), "email": hb.column("e"), "version": hb.version(), "__annotations__": types}
+    plain = hb.model(table="rekeyed_doubles", family="d")(type("Plain", (), body))
+    unique = hb.index("email", unique=True)
+    model = hb.model(table="rekeyed_doubles", family="d")(type("Unique", (), {**body, "by_email": unique}))
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, plain)
+        with hb.Session(store) as session:
+            session.add_all(plain(name=name, email="x") for name in "ab")
+        assert hb.indexes.build_index(store, model, "by_email").duplicates == 1
+        session = hb.Session(store)
+        session.rekey(session.get_one(model, name="a"), name="aa")  # this row has claimed the value
+        double = session.get_one(model, name="b")
+        with pytest.raises(hb.UniqueViolation, match="The object was not moved") as caught:
+            session.rekey(double, name="bb")
+        assert caught.value.owner == b"aa"
+        assert [found.name for found in session.query(model).allow_full_scan()] == ["aa", "b"]
+        session.update_key(model, name="b", email="y")
+        session.commit()
+        assert hb.indexes.build_index(store, model, "by_email").readable
+        assert session.rekey(session.get_one(model, name="b"), name="c").email == "y"
+
+
 def test_an_object_does_not_leave_a_row_that_it_has_not_wholly_come_to() -> None:
     model = FEWER["wide, versioned"]
     store = fresh(model)

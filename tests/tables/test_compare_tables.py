@@ -692,3 +692,38 @@ def test_families_that_no_model_maps_are_left_and_said() -> None:
         assert [d.family for d in hb.diff(store, model)] == ["y"]
         assert [d.family for d in hb.alter(store, model).left] == ["y"]
         assert [family.name for family in store.families(TABLE)] == [b"d", b"t", b"x", b"y"]
+
+
+@pytest.mark.parametrize("longer", [2 * HOUR, None])
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_shared_family_gets_a_longer_life_only_with_all_models_that_have_indexes(longer: Any, indexed: bool) -> None:
+    """The index tables of a model that is not given keep their TTL, so their entries would expire before the rows."""
+
+    def kinds(life: timedelta | None) -> tuple[Any, Any]:
+        def of(kind: bytes, **indexes: Any) -> Any:
+            body: dict[str, Any] = {
+                "owner": hb.key(), "name": hb.key(in_qualifier=True), "tag": hb.column("g"), **indexes,
+                "__annotations__": {"owner": hb.Key[str], "name": hb.Key[str], "tag": hb.Column[str]},
+            }  # fmt: skip
+            return hb.model(table=TABLE, family=hb.family("d", ttl=life), kind=kind)(type("Kind", (), body))
+
+        return of(b"p", by_tag=hb.index("tag")), of(b"q", **({"by_other": hb.index("tag")} if indexed else {}))
+
+    first, second = kinds(HOUR)
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, first, second)
+        one, other = kinds(longer)
+        before = {table: store.families(table) for table in store.tables()}
+        if indexed:
+            with pytest.raises(hb.SchemaMismatch, match="all models of the table") as caught:
+                hb.alter(store, one)
+            assert (caught.value.table, caught.value.family) == (TABLE, "d")
+            assert [(each.table, each.effect) for each in hb.diff(store, one)] == [
+                (f"{TABLE}.by_tag", "safe"),
+                (TABLE, "refused"),
+            ]
+            assert {table: store.families(table) for table in store.tables()} == before
+        hb.alter(store, *((one, other) if indexed else (one,)))
+        assert not hb.diff(store, one, other)
+        hb.alter(store, first, lossy=True)  # entries may outlive their rows
+        assert {diff.table for diff in hb.diff(store, first, second)} <= {f"{TABLE}.by_other"}

@@ -891,3 +891,47 @@ def test_the_command_leads_from_start_to_cut_over(tmp_path: Path) -> None:
     assert "done" in run("cutover", answer="y\n")[1]
     assert "done" in run("cutover")[1]
     assert run("rollback")[0] == 2
+
+
+def test_the_difference_of_a_model_that_programs_cannot_use_is_refused(store: hb.Store) -> None:
+    @hb.model(table=NEW.table, family="d", immutable=True, salt=hb.HashSalt(3))
+    class Alone:
+        number: hb.Key[int] = hb.key(hb.UInt32, desc=True)
+        user: hb.Key[int] = hb.key(hb.codecs.UInt16)
+        page: hb.Column[str] = hb.column("p")
+        note: hb.Column[str | None] = hb.column("n", default=None)
+
+        by_page = hb.index("page", "number")
+
+    moving = migration(store, Moved)
+    moving.start()
+    for model, live, why in (
+        (Visit, "objects move to visits_by_number", "use the model of that table"),
+        (Alone, "objects move here from visits_by_user", "until the migration is over"),
+    ):
+        (found,) = hb.diff(store, model)
+        assert (found.effect, found.live) == ("refused", live)
+        assert found.why is not None
+        assert why in found.why
+        for call in (hb.alter, hb.create_tables):
+            with pytest.raises(hb.SchemaMismatch, match=why):
+                call(store, model)
+    assert not hb.diff(store, Moved)
+    moving.cut_over()
+    assert [found.live for found in hb.diff(store, Visit)] == ["objects have moved to visits_by_number"]
+    assert not hb.diff(store, Moved)
+    assert not hb.diff(store, Alone)
+
+
+def test_after_the_old_table_is_dropped_no_step_asks_for_it(store: hb.Store) -> None:
+    """If the old table were created again, programs would use it instead of the new one, which has the objects."""
+    with hb.Session(store) as session:
+        session.add(visit(1))
+    moving = migration(store, Moved)
+    moving.start()
+    moving.cut_over()
+    hb.drop_tables(store, Visit)
+    assert moving.status().phase == DONE
+    for step in (moving.start, moving.verify, moving.cut_over, moving.roll_back):
+        with pytest.raises(hb.SchemaMismatch, match="remove replaces= from the model"):
+            step()

@@ -480,6 +480,30 @@ def test_a_column_may_not_become_none_while_the_objects_move(memory: hb.Store) -
         assert session.get(after, name="a").note is None
 
 
+def test_a_column_of_the_new_table_may_become_none_once_the_model_replaces_none(memory: hb.Store) -> None:
+    before = declare("plain", optional=False)
+    prepared(memory, before)
+
+    def new(optional: bool, **options: Any) -> Any:
+        hint = hb.Column[str | None] if optional else hb.Column[str]
+        note = hb.column("n", default=None) if optional else hb.column("n")
+        body = {"name": hb.key(), "note": note, "count": hb.column("c")}
+        body["__annotations__"] = {"name": hb.Key[str], "note": hint, "count": hb.Column[int]}
+        return hb.model(table="nullable_moved", family="d", salt=hb.HashSalt(2), **options)(type("Moved", (), body))
+
+    moving = hb.migration.migrate(memory, new(False, replaces=before), times=TIMES, offline=True)
+    moving.start()
+    for _ in range(2):
+        (found,) = hb.diff(memory, new(True, replaces=before))
+        assert (found.effect, found.what) == ("refused", "column d:n nullable")
+        with pytest.raises(hb.SchemaMismatch, match="remove replaces= from the model, and repeat the call"):
+            hb.alter(memory, new(True, replaces=before), times=TIMES)
+        moving.cut_over()
+    hb.alter(memory, new(True), times=TIMES)
+    with hb.Session(memory, lease=0) as session:
+        session.add(thing(new(True), "a", None))
+
+
 @pytest.mark.parametrize("external", [False, True])
 @pytest.mark.parametrize("codec", KEY_CODECS, ids=str)
 def test_a_value_has_the_same_bytes_in_a_column_that_may_be_none(codec: Any, external: bool) -> None:

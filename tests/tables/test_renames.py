@@ -597,3 +597,60 @@ def test_programs_with_earlier_names_use_the_new_table_of_a_migration(
         both_use_them()
         moving.cut_over()
         both_use_them()
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("versioned", [False, True])
+@pytest.mark.parametrize("call", [hb.create_tables, hb.alter])
+@pytest.mark.parametrize("names", [("owner", "a", "c"), ("owner", "b", "a"), ("user", "b", "a")])
+def test_a_rename_during_a_migration_changes_both_tables_or_none(
+    names: Sequence[str], call: Any, versioned: bool
+) -> None:
+    """The old model alone is refused: its fields would be renamed, but not those of the new table."""
+    before = ("user", "a", "b")
+    earlier = [old if old != new else None for old, new in zip(before, names, strict=True)]
+    first, first_new = moving_models(before, [None] * 3, versioned)
+    renaming, renaming_new = moving_models(names, earlier, versioned)
+    _, plain_new = moving_models(names, [None] * 3, versioned)
+    times = hb.indexes.IndexTimes(lease=0, longest_call=0, clock_bound=0.01, grace=1)
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, first)
+        moving = hb.migration.migrate(store, first_new, times=times)
+        moving.start()
+        unchanged = Registry(store).read(hb.schema.schema_of(first))
+        with pytest.raises(hb.SchemaMismatch, match="use the model of that table") as caught:
+            call(store, renaming)
+        assert caught.value.to == "renamed_new"
+        assert Registry(store).read(hb.schema.schema_of(first)) == unchanged
+        call(store, renaming_new)
+        for number in range(3):
+            with hb.Session(store, lease=0) as session:
+                for model, fields in ((first_new, before), (plain_new, names)):
+                    values = dict(zip(fields, (fields[0], "of x", "of y"), strict=True))
+                    session.add(model(n=number, **values))
+                    session.commit()
+                for model, fields in ((first_new, before), (plain_new, names)):
+                    rows = session.query(model).allow_full_scan().all()
+                    assert len(rows) == (number + 1) * len({before[0], names[0]})
+                    assert {(getattr(row, fields[1]), getattr(row, fields[2])) for row in rows} == {("of x", "of y")}
+            if number == 1:
+                moving.cut_over()
+
+
+def test_a_family_does_not_change_while_the_objects_of_its_model_move() -> None:
+    first, first_new = moving_models(("user", "a", "b"), [None] * 3, versioned=True)
+    body = {"user": hb.key(), "n": hb.key(hb.UInt32), "a": hb.column("x"), "b": hb.column("y"), "version": hb.version()}
+    types = {"user": hb.Key[str], "n": hb.Key[int], "a": hb.Column[str], "b": hb.Column[str], "version": hb.Column[int]}
+    several = hb.model(table="renamed_old", family=hb.family("d", max_versions=3))(
+        type("Several", (), {"__annotations__": types, **body})
+    )
+    times = hb.indexes.IndexTimes(lease=0, longest_call=0, clock_bound=0.01, grace=1)
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, first)
+        moving = hb.migration.migrate(store, first_new, times=times)
+        moving.start()
+        for _ in range(2):
+            with pytest.raises(hb.SchemaMismatch, match="use the model of that table"):
+                hb.alter(store, several)
+            assert store.families("renamed_old")[0].max_versions == 1
+            moving.cut_over()

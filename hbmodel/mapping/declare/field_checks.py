@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import Factory
 
+from hbmodel.encoding.codecs import Dictionary
 from hbmodel.errors import DeclarationError, EncodingError
 from hbmodel.mapping.declare.model_options import ModelOptions
 from hbmodel.mapping.schema import REQUIRED, Field
@@ -159,6 +160,14 @@ def _check_default(model: str, field: Field) -> None:
     default = field.default
     if default is REQUIRED or field.kind == "counter":
         return
+    if isinstance(field.codec, Dictionary) and field.default is not None:
+        raise DeclarationError(
+            "A column with the names of a dictionary can have only None as its default, because another name may have "
+            "no id, and then indexes and queries could not find the rows that lack the cell: allow None, and declare "
+            "default=None.",
+            model=model,
+            field=field.name,
+        )
     if isinstance(default, Factory):  # type: ignore[arg-type]
         if default.takes_self or not _takes_no_arguments(default.factory):
             raise DeclarationError(

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from hbmodel.encoding.codecs.dictionary import claiming
-from hbmodel.errors import CapabilityError, IndexUnavailable, PartialWrite, SchemaMismatch, SessionError, UnknownField
+from hbmodel.errors import (
+    CapabilityError,
+    IndexUnavailable,
+    PartialWrite,
+    SchemaMismatch,
+    SessionError,
+    UniqueViolation,
+    UnknownField,
+)
 from hbmodel.mapping.rows.mapper import KeyMapper, key_of, version_of
 from hbmodel.mapping.schema import TableSchema, schema_of_object
 from hbmodel.protocol.corrected_clock import ServerClock
 from hbmodel.protocol.indexed.indexed_plan import IndexedRowPlanner
+from hbmodel.protocol.indexed.move_marks import LEAVING, mark_of
+from hbmodel.protocol.operations import GetRows, Protocol
 from hbmodel.protocol.relocation.rekey import Move, Moved, Progress
 from hbmodel.protocol.relocation.rekey import rekey as moved_to
 from hbmodel.protocol.relocation.rekey_indexed_steps import IndexedMover, VersionedMover
 from hbmodel.protocol.relocation.rekey_steps import RowMover, UnindexedMover
+from hbmodel.protocol.versioned.unique_values import claim_of, held_claims, owner_of, read_claims
 from hbmodel.protocol.versioned.versioned_plan import VersionedRowPlanner
 from hbmodel.session.calls.insert import never_empty_column
 from hbmodel.session.calls.sending import Sending
@@ -53,8 +64,11 @@ def rekey(
                 raise SchemaMismatch(_CHANGING, table=schema.table)
 
         try:
-            protocol = moved_to(_mover(binding, clock.bound), move, progress)
-            done: Moved = sending.drive(store, protocol, clock, check)
+            mover = _mover(binding, clock.bound)
+            if isinstance(mover, VersionedMover) and not progress.begun:
+                readable = {index.name for index in binding.readable}
+                sending.drive(store, _unique_values_free(mover, move, readable), clock, check)
+            done: Moved = sending.drive(store, moved_to(mover, move, progress), clock, check)
         except SchemaMismatch:  # the next run finds out what is already done
             continue
         moved: T = (done[0] if isinstance(done, list) else done).obj
@@ -123,6 +137,50 @@ def _move(store: Store, schema: TableSchema, obj: Any, changes: Mapping[str, Any
     stored = {name: schema.by_name[name].read_back(value) for name, value in changes.items()}
     own_version = held_version(schema, obj)
     return Move(old, new, stored, version_of(schema, obj) if own_version is None else own_version.stored, one_row)
+
+
+def _unique_values_free(mover: VersionedMover, move: Move, readable: Collection[str]) -> Protocol[None]:
+    """Raises `UniqueViolation` if another row holds a unique value that the object would have under its new key.
+
+    The move claims the values only once the object is under both keys. If another row held one, the object would stay
+    there, and could not be written, until that row has changed. This is possible only in an index that contains a
+    changed key field, and in one whose build has not ended, since there two rows may have the same value.
+
+    Args:
+        readable: the names of the indexes whose builds have ended.
+    """
+    planner, schema = mover.planner, mover.schema
+    doubtful = [
+        index
+        for index in planner.indexes
+        if index.unique and (index.name not in readable or not move.changes.keys().isdisjoint(index.fields))
+    ]
+    if not doubtful:
+        return
+    (old,) = yield GetRows(schema.table, [move.old], mover.columns)
+    mark = mark_of(schema, old)
+    if old is None or not mover.live(old) or (mark is not None and mark.kind == LEAVING):
+        return  # the move ends with an error, or has begun
+    values = {**mover.reader.values(old), **move.changes}
+    entries = [(index, entry) for index in doubtful for entry in planner.keys.entries(index, values, move.new)]
+    claims = [claim for index, entry in entries if (claim := claim_of(index, entry)) is not None]
+    cells = yield from read_claims(planner, claims)
+    for claim in claims:
+        owner = owner_of(cells[claim].value) if claim in cells else None
+        if owner is None or owner in {move.old, move.new}:
+            continue
+        (other,) = yield GetRows(schema.table, [owner], mover.columns)
+        if claim in held_claims(planner, planner.old(other)):  # otherwise the move can take the claim over
+            raise UniqueViolation(
+                "Another row holds the value of a unique index that the object would have under its new key: change "
+                "that row (`owner`) or the object first, or choose another key. The object was not moved.",
+                table=schema.table,
+                key=move.old,
+                index=claim.index.name,
+                fields=list(claim.index.fields),
+                owner=owner,
+                value=claim.values[0] if len(claim.values) == 1 else tuple(claim.values),
+            )
 
 
 def _mover(binding: Binding, bound: int) -> RowMover:

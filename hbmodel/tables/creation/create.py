@@ -46,6 +46,7 @@ from hbmodel.tables.creation.planned_tables import planned_tables
 from hbmodel.tables.ids.id_tables import Declared, opentsdb_dictionaries
 from hbmodel.tables.ids.uid_check import FAMILIES, check_uid_table_exists, check_uids
 from hbmodel.tables.registry.gone_tables import naming_gone_tables
+from hbmodel.tables.registry.migration_phase import check_moves
 from hbmodel.tables.registry.registered_fields import check_layout
 from hbmodel.tables.registry.registration import ABSENT, READABLE, Binding, Registration
 from hbmodel.tables.registry.registry_cells import check_rows
@@ -267,6 +268,7 @@ class Plan:
         for schema, entry in entries.items():
             if entry is not None:
                 with naming_gone_tables(store):
+                    check_moves(schema, entry.move, entry.cells)
                     check_rows(schema, entry)
                     check_layout(schema, entry)
             else:

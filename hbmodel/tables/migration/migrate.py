@@ -341,8 +341,13 @@ class Migration:
     def _registered(self) -> Registration:
         registration = self.registry.read(self.old)
         if registration is None:
+            existing = self.store.tables()
+            over = self.new.table in existing and self.old.table not in existing
             raise SchemaMismatch(
-                "The table that the model replaces is not registered: call hb.create_tables() with the model of "
+                "The table that the model replaces does not exist, and programs use the new table alone, as after the "
+                "migration. So there is nothing to move: remove replaces= from the model."
+                if over
+                else "The table that the model replaces is not registered: call hb.create_tables() with the model of "
                 "that table first.",
                 table=self.old.table,
                 registry=self.registry.table,
@@ -382,7 +387,8 @@ class Migration:
             return  # another program has already begun this phase, and has copied rows
         if holds_rows:
             raise MigrationError(
-                "The new table holds rows: drop it, so that the migration begins with an empty one.",
+                "The new table holds rows, and a migration must begin with an empty one. If an earlier migration moved "
+                "these rows, keep them, and give the new model another table. Otherwise drop the table.",
                 table=self.new.table,
             )
         self._forget()

@@ -31,8 +31,15 @@ def new_nullable_columns(schema: TableSchema, layout: Mapping[str, Any]) -> list
 
     If the objects are being moved between two tables, the result is empty: the tables must store the same objects.
     """
-    if schema.replaces is not None:
-        return []
+    return [] if schema.replaces is not None else _newly_nullable(schema, layout)
+
+
+def nullable_after_migration(schema: TableSchema, layout: Mapping[str, Any]) -> list[str]:
+    """Returns the columns that a model could newly allow to be None if it did not replace another model."""
+    return [] if schema.replaces is None else _newly_nullable(schema, layout)
+
+
+def _newly_nullable(schema: TableSchema, layout: Mapping[str, Any]) -> list[str]:
     registered, places = layout.get("columns", {}), list[str]()
     for field in schema.columns:
         place = field.column.decode("latin-1")

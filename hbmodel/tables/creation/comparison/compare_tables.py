@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from hbmodel.errors import DeclarationError
+from attrs import evolve
+
+from hbmodel.errors import DeclarationError, TableNotFound
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.values import Family
 from hbmodel.tables.creation.comparison.column_differences import compare_columns
@@ -36,6 +38,9 @@ from hbmodel.tables.creation.planned_tables import planned_tables
 from hbmodel.tables.creation.row_samples import SAMPLE
 from hbmodel.tables.ids.id_tables import Declared, opentsdb_dictionaries
 from hbmodel.tables.ids.uid_check import uid_differences
+from hbmodel.tables.registry.registration import ABSENT
+from hbmodel.tables.registry.registry_cells import registered_families
+from hbmodel.tables.registry.registry_rows import registry_row
 from hbmodel.tables.registry.registry_table import REGISTRY_TABLE, Registry
 
 _UNREGISTERED = (
@@ -46,6 +51,10 @@ _OTHER_REGISTRY = "the other registry knows the table: name that registry, or fo
 _EXTERNAL = (
     "another program creates the table of an external model: correct its name, or call "
     "hb.create_tables(..., create_external=True)"
+)
+SHARED_LIFE = (
+    "a model that is not given shares the family and has indexes, whose entries would expire before its rows: give all "
+    "models of the table, each with the same TTL"
 )
 _UIDS = (
     "OpenTSDB creates its table of ids: correct its name, or the width of the ids; a table that is missing can be "
@@ -132,7 +141,12 @@ def _differences(
         elif table.name in existing and (table.index is None or is_live(state_of(table, entries))):
             lost = is_registered_index(table, entries[table.schemas[0]])
             for difference in compare_families(store, table):
-                yield lost_family(difference) if lost and difference.kind == "family" else difference
+                if lost and difference.kind == "family":
+                    yield lost_family(difference)
+                elif difference.option == "ttl" and difference.safe and _outlives_entries(catalog, table, difference):
+                    yield evolve(difference, effect="refused", why=SHARED_LIFE)
+                else:
+                    yield difference
             yield from _compare_splits(store, table)
             if table.index is None and not any(schema.external for schema in table.schemas):
                 yield from _unmapped_families(store, table, catalog, existing)
@@ -181,6 +195,27 @@ def compare_families(store: Store, table: DeclaredTable) -> Iterator[Difference]
                 yield Difference(
                     table.name, "option", f"family {name} {option}", declared, there, effect, loss, name, option
                 )
+
+
+def _outlives_entries(catalog: Registry, table: DeclaredTable, difference: Difference) -> bool:
+    """Returns whether a longer TTL of a family would let rows of a model that is not given outlive their index entries.
+    The TTL of the index tables of such a model does not change.
+    """
+    if table.index is not None:
+        return False
+    given = {registry_row(schema) for schema in table.schemas}
+    family = str(difference.family).encode()
+    try:
+        keys = [key for key in catalog.keys_of_table(table.name) if registry_row(key) not in given]
+    except TableNotFound:  # there is no registry table yet
+        return False
+    others = [(key, catalog.read(key)) for key in keys]
+    return any(
+        other is not None
+        and family in {key.family, *registered_families(other.layout)}
+        and any(state.state != ABSENT for state in other.indexes.values())
+        for key, other in others
+    )
 
 
 def _unmapped_families(

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from hbmodel.errors import SchemaMismatch
 from hbmodel.mapping.schema import TableSchema
+from hbmodel.protocol.relocation.migration_phases import DONE
 from hbmodel.store.port import Store
 from hbmodel.tables.creation.comparison.differences_as_text import Difference
 from hbmodel.tables.creation.declared import DeclaredTable
@@ -16,7 +17,8 @@ from hbmodel.tables.creation.existing_tables import is_dropping, is_live
 from hbmodel.tables.creation.index_tables import REBUILD, check_index_tables
 from hbmodel.tables.registry.enum_members import member_changes
 from hbmodel.tables.registry.gone_tables import WHY_GONE, WHY_PRIMARY_GONE
-from hbmodel.tables.registry.nullable_columns import none_must_wait
+from hbmodel.tables.registry.migration_phase import check_moves
+from hbmodel.tables.registry.nullable_columns import none_must_wait, nullable_after_migration
 from hbmodel.tables.registry.registered_fields import (
     SAFE,
     field_renames,
@@ -52,11 +54,15 @@ _OTHER_ENTRIES = (
     "its entries are stored as the live index declares: declare the changed index under another name, or drop the live "
     "one first, with hb.indexes.drop_index() or `hbmodel index drop`"
 )
+_NULL = ("nullable", "null")
 _SAME_BYTES = "its bytes stay the same"
 _SAME_ENTRIES = "its entries stay the same"
 _NULLABLE = (
     "its bytes stay the same; hb.alter() refuses programs with the earlier model from then on, and None may be written "
     "after it: deploy this model to all programs first"
+)
+NULLABLE_LATER = (
+    "a model that replaces another cannot newly allow None: let the migration end, remove replaces=, and then allow it"
 )
 _NEW_MEMBER = (
     "programs whose enumeration lacks it cannot read rows that hold it, nor pages or scans with such rows "
@@ -101,9 +107,17 @@ def compare_entry(
             why=why,
         )
         return
+    try:
+        check_moves(schema, entry.move, entry.cells)
+    except SchemaMismatch as error:
+        other, what = error.details.get("to"), "objects have moved to" if error.phase == DONE else "objects move to"
+        live = f"objects move here from {error.replaces}" if other is None else f"{what} {other}"
+        yield Difference(schema.table, "layout", "table", schema.table, live, "refused", error.message)
     renames = field_renames(schema, entry.layout)
     moved = moved_columns(schema, entry.layout)
     hints, moved_places = {each.what: each.hint for each in moved}, {each.declared for each in moved}
+    later = {f"column {place} {part}" for place in nullable_after_migration(schema, entry.layout) for part in _NULL}
+    hints |= dict.fromkeys(later, NULLABLE_LATER)
     for subject, declared, live in layout_mismatches(schema, entry.layout, SAFE):
         why = hints.get(subject) or (
             f"{_MISREAD}; if a field was renamed, declare renamed_from=..."
