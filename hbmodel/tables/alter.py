@@ -71,6 +71,23 @@ class _FamilyChange:
     order: int
 
 
+@frozen
+class AlterationPlan:
+    """What `alter` changes, after all checks.
+
+    Attributes:
+        schemas: the given models.
+        replaced: the models that they replace, if objects still have to move.
+        differences: how the live tables differ from the models.
+        families: the families to add or to change, in this order.
+    """
+
+    schemas: Sequence[TableSchema]
+    replaced: Sequence[TableSchema]
+    differences: Diff
+    families: Sequence[_FamilyChange]
+
+
 def alter(
     store: Store,
     *models: Declared,
@@ -118,13 +135,41 @@ def alter(
     """
     check_times(times)
     check_work(progress=progress)
+    plan = planned_alteration(store, models, splits=splits, lossy=lossy, drop=drop, registry=registry)
+    catalog = Registry(store, registry)
+    for change in plan.families:
+        if change.added:
+            _add(store, change)
+        else:
+            store.modify_family(change.table, change.family)
+    _allow_none(store, catalog, plan.schemas, times, progress)
+    for schema in (*plan.replaced, *plan.schemas):
+        rename_fields(catalog, schema)
+    for schema in plan.schemas if drop else ():
+        keep_members(catalog, schema)
+    dropped = (
+        [table for schema in plan.schemas for table in _drop_undeclared(store, catalog, schema, times, progress)]
+        if drop
+        else []
+    )
+    create_tables(store, *models, splits=splits, registry=registry)
+    left = [each for each in plan.differences if each.effect == "left" and not (drop and each.undeclared)]
+    return Alteration(
+        Diff(tuple(each for each in plan.differences if each not in left)), Diff(tuple(left)), tuple(dropped)
+    )
+
+
+def planned_alteration(
+    store: Store, models: Sequence[Declared], *, splits: SplitsOption, lossy: bool, drop: bool, registry: str
+) -> AlterationPlan:
+    """Plans what `alter` changes, and changes nothing. Raises the errors of `alter`."""
     check_choices(lossy=lossy, drop=drop)
     schemas = dict.fromkeys(schema_of(model) for some in models_and_ids(models) for model in some)
     catalog = Registry(store, registry)
     differences = diff(store, *models, splits=splits, registry=registry, sample=0)
     replaced = replaced_tables(store, [*schemas], catalog)
     _check_moves(catalog, (*replaced, *schemas))
-    check_changes(Diff((*_unreadable(store, models, registry, differences), *differences)), lossy)
+    _check_changes((*_unreadable(store, models, registry, differences), *differences), lossy)
     if drop:
         _check_members(store, catalog, schemas)
     changes = _family_changes(differences, {schema.table for schema in (*schemas, *replaced)})
@@ -139,30 +184,7 @@ def alter(
             tables=sorted({change.table for change in changes}),
             shell="\n".join(lines),
         )
-    for change in changes:
-        if change.added:
-            _add(store, change)
-        else:
-            store.modify_family(change.table, change.family)
-    _allow_none(store, catalog, schemas, times, progress)
-    for schema in (*replaced, *schemas):
-        rename_fields(catalog, schema)
-    for schema in schemas if drop else ():
-        keep_members(catalog, schema)
-    dropped = (
-        [table for schema in schemas for table in _drop_undeclared(store, catalog, schema, times, progress)]
-        if drop
-        else []
-    )
-    create_tables(store, *models, splits=splits, registry=registry)
-    left = [
-        difference for difference in differences if difference.effect == "left" and not (drop and difference.undeclared)
-    ]
-    return Alteration(
-        Diff(tuple(difference for difference in differences if difference not in left)),
-        Diff(tuple(left)),
-        tuple(dropped),
-    )
+    return AlterationPlan([*schemas], replaced, differences, changes)
 
 
 def _allow_none(
@@ -234,8 +256,9 @@ def _drop_undeclared(
     return [table for each in drops for table in each.drop()]
 
 
-def check_changes(differences: Diff, lossy: bool) -> None:
+def _check_changes(differences: Iterable[Difference], lossy: bool) -> None:
     """Raises `SchemaMismatch` if a difference cannot be changed, or, without `lossy`, would lose data."""
+    differences = list(differences)
     stopping = [difference for difference in differences if difference.effect == "refused"]
     refused = [str(difference) for difference in stopping]
     if refused and all(difference.why == WHY_GONE for difference in stopping):

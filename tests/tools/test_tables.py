@@ -63,6 +63,33 @@ class File:
     by_owner = hb.index("owner")
 """
 
+MEMBERS = """
+import enum
+
+import hbmodel as hb
+
+
+class Kind(enum.Enum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+class Fewer(enum.Enum):
+    SMALL = "small"
+
+
+@hb.model(table="cli_boxes", family="d")
+class Box:
+    number: hb.Key[int] = hb.key()
+    kind: hb.Column[Kind] = hb.column("k")
+
+
+@hb.model(table="cli_boxes", family="d")
+class SmallBox:
+    number: hb.Key[int] = hb.key()
+    kind: hb.Column[Fewer] = hb.column("k")
+"""
+
 
 @pytest.fixture(autouse=True)
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,9 +98,10 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cli_changed.py").write_text(CHANGED.replace("TTL", "7200"))
     (tmp_path / "cli_lossy.py").write_text(CHANGED.replace("TTL", "60"))
     (tmp_path / "cli_empty.py").write_text("from cli_models import File\n")
+    (tmp_path / "cli_members.py").write_text(MEMBERS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    for name in ("cli_models", "cli_changed", "cli_lossy", "cli_empty"):
+    for name in ("cli_models", "cli_changed", "cli_lossy", "cli_empty", "cli_members"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
@@ -261,6 +289,17 @@ def test_drops_of_indexes_that_no_model_declares_can_be_planned(url: str) -> Non
     assert planned.exit_code == 0, planned.output
     assert "would drop cli_files: index by_owner" in planned.stdout
     assert tables(url) == ["cli_files", "cli_files.by_owner", "hbmodel"]
+
+
+def test_what_would_be_refused_is_refused_in_the_plan(url: str) -> None:
+    run(url, "create", "cli_members:Box")
+    box = find_model("cli_members:Box")
+    with hb.connect(url) as store, hb.Session(store) as session:
+        session.add(box(number=1, kind=sys.modules["cli_members"].Kind.LARGE))
+    for option, told in (("--dry-run", True), ("--yes", False)):
+        refused = run(url, "alter", "cli_members:SmallBox", "--drop", option)
+        assert (refused.exit_code, "Rows hold members" in refused.stderr) == (2, True)
+        assert ("member LARGE" in refused.stdout) == told
 
 
 def test_a_mistyped_registry_is_not_created(url: str) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import click
 
 from hbmodel.session.connect import connect
 from hbmodel.tables.alter import alter as alter_tables
-from hbmodel.tables.alter import check_changes
+from hbmodel.tables.alter import planned_alteration
 from hbmodel.tables.creation.comparison.compare_tables import diff
 from hbmodel.tables.creation.comparison.differences_as_text import Diff, Difference
 from hbmodel.tables.creation.create import TableOutcome, create_tables
@@ -105,13 +106,14 @@ def alter(
         asked = dry_run or not yes
         differences = diff(store, *declared, splits=strategy, registry=registry) if asked else Diff(())
         changes = [each for each in differences if each.effect != "left" or (drop and each.undeclared)]
+        check = partial(planned_alteration, store, declared, splits=strategy, lossy=lossy, drop=drop, registry=registry)
         if dry_run:
-            _print_plan(differences, changes, lossy, as_json)
+            _print_plan(differences, changes, check, as_json)
             return
         if changes:
             for each in differences:
                 click.echo(str(each), err=True)
-            check_changes(differences, lossy)
+            check()
             confirm("Apply these changes?")
         alteration = alter_tables(
             store,
@@ -134,12 +136,12 @@ def alter(
         click.echo(str(alteration) or "nothing to change")
 
 
-def _print_plan(differences: Diff, changes: Collection[Difference], lossy: bool, as_json: bool) -> None:
-    """Prints what `alter` would do. Raises `SchemaMismatch` if `alter` would be refused."""
+def _print_plan(differences: Diff, changes: Collection[Difference], check: Callable[[], object], as_json: bool) -> None:
+    """Prints what `alter` would do. `check` raises an error if `alter` would be refused."""
     if not as_json:
         lines = [*map(str, differences), *(f"would drop {one.table}: {one.what}" for one in changes if one.undeclared)]
         click.echo("\n".join(lines) or "nothing to change")
-    check_changes(differences, lossy)
+    check()
     if as_json:
         left = [each.as_json for each in differences if each not in changes]
         plan = {"dry_run": True, "would_apply": [each.as_json for each in changes], "left": left}
