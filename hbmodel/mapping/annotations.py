@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping
-from types import FrameType, NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
+from types import FrameType, NoneType, SimpleNamespace, UnionType
+from typing import Annotated, Any, ClassVar, ForwardRef, Union, get_args, get_origin, get_type_hints
 
 from hbmodel.encoding.codecs import Codec
 from hbmodel.errors import DeclarationError
@@ -30,19 +30,34 @@ def annotations_of(cls: type[Any], frame: FrameType, hidden: frozenset[str]) -> 
         known = {**frame.f_globals, **(vars(module) if module else {})}
         local = {**frame.f_locals, **{name: value for name, value in vars(base).items() if name not in hidden}}
         for name, hint in inspect.get_annotations(base).items():
-            hints[name] = _evaluated(hint, known, local, cls, name) if isinstance(hint, str) else hint
+            hints[name] = _evaluated(hint, known, local, cls, name) if _is_text(hint) else hint
     return hints
 
 
-def _evaluated(hint: str, known: dict[str, Any], local: dict[str, Any], cls: type[Any], name: str) -> Any:
+def _is_text(hint: Any) -> bool:
+    """Whether an annotation is text, or contains text, as in `hb.Key["UUID"]`."""
+    return isinstance(hint, str) or _has_text(hint)
+
+
+def _has_text(hint: Any) -> bool:
+    return isinstance(hint, ForwardRef) or any(map(_has_text, get_args(hint)))
+
+
+def _evaluated(hint: Any, known: dict[str, Any], local: dict[str, Any], cls: type[Any], name: str) -> Any:
     alone = type("Alone", (), {"__annotations__": {name: hint}})
     try:
-        return inspect.get_annotations(alone, globals=known, locals=local, eval_str=True)[name]
+        hint = inspect.get_annotations(alone, globals=known, locals=local, eval_str=True)[name]
+        if not _has_text(hint):
+            return hint
+        return get_type_hints(SimpleNamespace(__annotations__={name: hint}), known, local, include_extras=True)[name]
     except Exception as error:
         raise DeclarationError(
             "The annotation cannot be evaluated: define or import its names before the class, not under TYPE_CHECKING.",
-            model=cls.__name__, field=name, annotation=hint, reason=str(error),
-        ) from None  # fmt: skip
+            model=cls.__name__,
+            field=name,
+            annotation=hint if isinstance(hint, str) else str(hint),
+            reason=str(error),
+        ) from None
 
 
 def is_class_var(hint: Any) -> bool:

@@ -219,7 +219,8 @@ def _check_empty_alias(
         )
     if marked or any(family.ttl is not None for family in families):
         raise DeclarationError(
-            "A model whose column has an empty alias cannot have indexes, a flag or a TTL: each needs another cell.",
+            "A model whose column has an empty alias cannot have indexes, a flag or a TTL, which need another cell: "
+            'give the column an alias, such as hb.column("v").',
             model=model,
             field=empty.name,
         )

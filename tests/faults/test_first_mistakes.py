@@ -18,6 +18,8 @@ import pytest
 import hbmodel as hb
 from hbmodel.errors import DETAILS
 from hbmodel.mapping.field_expressions import _NAMED_ELSEWHERE as OTHER_CONDITIONS
+from hbmodel.session.calls.row_group import _NAMED_ELSEWHERE as OTHER_CALLS
+from hbmodel.session.calls.row_group import RowGroup
 from hbmodel.session.names_of_other_libraries import NAMED_ELSEWHERE
 from tests.support.beds import fresh
 
@@ -37,6 +39,14 @@ class User:
 class Post:
     id: hb.Key[int] = hb.key()
     title: hb.Column[str] = hb.column("t")
+    version: hb.Column[int] = hb.version()
+
+
+@hb.model(table="mistaken_lines", family="d")
+class Line:
+    order: hb.Key[int] = hb.key()
+    sku: hb.Key[str] = hb.key(in_qualifier=True)
+    count: hb.Column[int] = hb.column("c", default=1)
     version: hb.Column[int] = hb.version()
 
 
@@ -123,6 +133,23 @@ def test_advice_of_a_session_names_what_it_has(session: hb.Session) -> None:
         called = re.findall(r"(?<![\w.])(\w+)\(", advice)
         assert called, advice
         assert all(callable(getattr(session, name)) for name in called if name != "Session"), advice
+
+
+def test_advice_of_a_group_names_what_it_has() -> None:
+    assert not [name for name in OTHER_CALLS if hasattr(RowGroup, name)]
+    for advice in OTHER_CALLS.values():
+        assert all(callable(getattr(RowGroup, name)) for name in re.findall(r"(\w+)\(", advice)), advice
+
+
+def test_a_group_says_what_to_write() -> None:
+    with fresh(Line) as store:
+        group: Any = hb.Session(store).group(Line, order=1)
+        with pytest.raises(
+            AttributeError, match=r"^A group has no attribute 'insert': write add\(obj\), if get\(Model"
+        ):
+            group.insert(Line(order=1, sku="tea"))
+        with pytest.raises(AttributeError, match=r"^A group has no attribute 'nothing'\.$"):
+            group.nothing()
 
 
 def test_advice_of_a_field_names_what_it_has() -> None:

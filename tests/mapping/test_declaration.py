@@ -4,6 +4,7 @@ do.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -159,6 +160,23 @@ def annotation_known_to_checkers_only() -> None:
     class Bad:
         k: hb.Key[int] = hb.key()
         a: hb.Column[Fraction] = hb.column("a")
+
+
+@mistake("cannot be evaluated", field="a", reason="name 'Fraction' is not defined")
+def text_in_an_annotation_that_only_checkers_can_evaluate() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column["Fraction"] = hb.column("a")  # noqa: UP037
+
+
+@mistake("remove @dataclass")
+def dataclass_below_the_decorator() -> None:
+    @hb.model(table="t")
+    @dataclasses.dataclass
+    class Bad:
+        k: hb.Key[int] = hb.key()  # noqa: RUF009
+        a: hb.Column[int] = hb.column("a")  # noqa: RUF009
 
 
 @mistake("do not have the type in the annotation", field="k")
@@ -924,6 +942,16 @@ def test_only_a_class_can_be_a_model() -> None:
 def test_salts_are_checked_where_they_are_made() -> None:
     with pytest.raises(hb.DeclarationError, match="2 to 256 buckets"):
         hb.HashSalt(1)
+
+
+def test_text_in_an_annotation_is_evaluated() -> None:
+    @hb.model(table="t")
+    class Quoted:
+        k: hb.Key["datetime"] = hb.key()  # noqa: UP037
+        a: hb.Column["Decimal | None"] = hb.column("a", default=None)  # noqa: UP037
+
+    codecs = [field.codec for field in hb.schema.schema_of(Quoted).fields]
+    assert codecs == [hb.Datetime("us"), hb.codecs.DecimalNumber]
 
 
 @pytest.mark.parametrize("name", ["t", "T_1", "ns:t", "_t", "9", "a.b-c", "hbase_1:x.y"])

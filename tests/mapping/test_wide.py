@@ -385,7 +385,7 @@ def empty_alias_and_a_flag() -> None:
     declare({"exists": hb.flag("e")}, c=hb.column("", hb.Text))
 
 
-@mistake("cannot have indexes, a flag or a TTL", field="c")
+@mistake('or a TTL, which need another cell: give the column an alias, such as hb.column("v")', field="c")
 def empty_alias_and_a_ttl() -> None:
     declare({"family": hb.family("d", ttl=HOUR)}, c=hb.column("", hb.Text))
 

@@ -189,6 +189,17 @@ def test_a_number_without_leading_zeros_beside_others_is_unsure() -> None:
     ]
 
 
+def test_reversed_seconds_are_a_guess_in_words() -> None:
+    said = "10 decimal digits, perhaps times in seconds that are subtracted from 9999999999"
+    keys = [b"u%d|%010d|x%d" % (n % 7, 10**10 - 1 - 1_772_366_400 - n, n) for n in range(60)]
+    found = of_keys(*keys)
+    assert key_codecs(found)[1] == 'hb.codecs.Separated(hb.codecs.DecimalText(10), "|")'
+    assert said in found.source
+    assert "(hb.codecs.ReverseDecimalText(10))" in found.source
+    for other in (b"u0|1772366400|x", b"u0|0000000001|x"):
+        assert said not in of_keys(*keys, other).source
+
+
 def salted(salt: hb.salts.Salt, keys: Sequence[bytes]) -> list[bytes]:
     return [salt.prefix(salt.bucket(key)) + key for key in keys]
 

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.store.embedded import EmbeddedStore
+from hbmodel.tables.registry.layout_differences import same_spec
 from hbmodel.tables.registry.registration import ABSENT
 from hbmodel.tables.registry.registry_table import Registry
+from hbmodel.tables.registry.table_from_registry import TableFromRegistry
 from tests.support.beds import HBASE, Bed, fresh, paired
 from tests.support.examples import examples
 from tests.support.faulty import RecordingStore
@@ -253,6 +255,59 @@ def test_what_is_renamed_is_shown_and_altered() -> None:
         check(store, both, expected)
 
 
+@pytest.mark.parametrize("versioned", [False, True], ids=["plain", "versioned"])
+def test_the_registry_describes_indexes_by_the_present_names(versioned: bool) -> None:
+    both = renamed(versioned=versioned)
+    schema = hb.schema.schema_of(both.after)
+    with fresh(both.before) as store:
+        session = open_session(store)
+        session.add(both.before(user="a", at=1, topic="x", note="n"))
+        session.commit()
+        hb.alter(store, both.after)
+        found = TableFromRegistry.find(Registry(store), schema.table)
+        assert found.schema.indexes.keys() == {"by_subject"}  # the other one has a condition, which is code
+        assert same_spec(found.schema.indexes["by_subject"].spec, schema.indexes["by_subject"].spec)
+        for name, former in (("by_subject", "by_topic"), ("by_remark", "by_note")):
+            entries = TableFromRegistry.find(Registry(store), f"{schema.table}.{former}")
+            assert entries.index == name
+            assert entries.schema.layout.spec == schema.indexes[name].layout.spec
+            assert entries.schema.salt.spec == schema.indexes[name].salt.spec
+            (entry,) = hb.Session(store).query(entries.model).allow_full_scan()
+            assert (entry.user_id, entry.moment, entry.remark) == ("a", 1, "n")
+
+
+def test_the_registry_describes_an_index_of_columns_that_have_exchanged_their_names() -> None:
+    before = declare(
+        "exchanged",
+        {
+            "number": (hb.Key[int], hb.key(hb.UInt32)),
+            "a": (hb.Column[str], hb.column("x")),
+            "b": (hb.Column[str], hb.column("y")),
+            "tags": (hb.Column[list[str]], hb.column("t", hb.Json(list[str]), factory=list)),
+            "by_a": (None, hb.index("a")),
+            "by_tag": (None, hb.index(hb.each("tags"), salt=hb.HashSalt(2, by=("tags[]",)))),
+        },
+    )
+    after = declare(
+        "exchanged",
+        {
+            "number": (hb.Key[int], hb.key(hb.UInt32)),
+            "b": (hb.Column[str], hb.column("x", renamed_from="a")),
+            "a": (hb.Column[str], hb.column("y", renamed_from="b")),
+            "words": (hb.Column[list[str]], hb.column("t", hb.Json(list[str]), factory=list, renamed_from="tags")),
+            "by_a": (None, hb.index("b")),
+            "by_tag": (None, hb.index(hb.each("words"), salt=hb.HashSalt(2, by=("words[]",)))),
+        },
+    )
+    with fresh(before) as store:
+        hb.alter(store, after)
+        found = TableFromRegistry.find(Registry(store), "exchanged")
+        assert found.schema.indexes["by_a"].fields == ("b",)
+        tags = TableFromRegistry.find(Registry(store), "exchanged.by_tag")
+        assert tags.schema.layout.names == ("words[]", "number")
+        assert tags.schema.salt.spec["by"] == ["words[]"]
+
+
 def key_model(names: str, **was: str) -> type[Any]:
     """Key fields that are alike."""
     keys = {name: (hb.Key[int], hb.key(hb.UInt32, renamed_from=was.get(name))) for name in names}
@@ -459,6 +514,25 @@ def test_a_field_whose_values_are_in_another_column_is_refused(
             refused()
         assert hint in str(caught.value)
     assert getattr(hb.Session(store).get(before, id=1), name) == "kept"
+
+
+def test_a_rename_that_is_declared_after_its_column_was_registered_is_refused(store: hb.Store) -> None:
+    """The column was registered by mistake, without the alias of the former field, and reads miss the values there."""
+    table = f"moved-{uuid4().hex[:10]}"
+    before = noted(table, memo=(TEXT, hb.column(default="")))
+    hb.create_tables(store, before)
+    hb.create_tables(store, noted(table, remark=(TEXT, hb.column(default=""))))
+    with hb.Session(store) as session:
+        session.add(before(id=1, kind="a", memo="kept"))
+    late = noted(table, remark=(TEXT, hb.column(default="", renamed_from="memo")))
+    (refused,) = [each for each in hb.diff(store, late, sample=0) if each.effect == "refused"]
+    assert 'hb.column("memo", renamed_from="memo")' in str(refused)
+    with pytest.raises(hb.SchemaMismatch):
+        hb.Session(store).get(late, id=1)
+    right = noted(table, remark=(TEXT, hb.column("memo", default="", renamed_from="memo")))
+    for again in (right, noted(table, remark=(TEXT, hb.column("memo", default="")))):
+        hb.create_tables(store, again)
+        assert hb.Session(store).get(again, id=1) == again(id=1, kind="a", remark="kept")
 
 
 def test_a_column_with_another_codec_is_replaced_under_the_same_name(store: hb.Store) -> None:

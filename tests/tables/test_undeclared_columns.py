@@ -81,6 +81,26 @@ def test_a_required_column_that_the_model_no_longer_has_is_reported_before_there
         assert not hb.diff(store, ONE)  # all rows of a model that requires the column have it
 
 
+def test_a_field_that_was_renamed_without_its_alias_is_recognized() -> None:
+    with fresh(BOTH) as store:
+        with hb.Session(store) as session:
+            session.add(BOTH(key="k", a="x", b="y"))
+        found = told(hb.diff(store, with_columns("a", "c")))
+        assert found["column d:c"] == "+ held: column d:c: missing"
+        declare = 'hb.column("b", renamed_from="b")'
+        assert found["column d:b"].endswith(f"in all programs; if c is its new name, declare c as {declare})")
+        required = with_columns("a", body={"c": hb.column()}, hints={"c": hb.Column[str]})
+        with pytest.raises(hb.SchemaMismatch) as caught:
+            hb.alter(store, required)
+        assert f"if its name was b before, declare {declare}" in str(caught.value)
+        for hint, default in ((hb.Column[int], 0), (hb.Column[str | None], None)):  # a renamed field keeps its type
+            other = with_columns("a", body={"c": hb.column(default=default)}, hints={"c": hint})
+            assert "new name" not in str(hb.diff(store, other))
+        said = with_columns("a", body={"c": hb.column("b", default="", renamed_from="b")}, hints={"c": hb.Column[str]})
+        hb.alter(store, said)
+        assert not hb.diff(store, said)
+
+
 def test_a_required_column_in_rows_is_reported_although_another_model_cannot_be_rebuilt() -> None:
     full = with_columns("a", **REQUIRED)
     other = with_columns("z", family="o", body={"key": hb.key(OneByte())}, hints={"key": hb.Key[int]})

@@ -181,7 +181,7 @@ def write_page(project: pytest.Pytester) -> None:
 def test_the_examples_of_the_page_pass(project: pytest.Pytester) -> None:
     (project.path / "test_things.py").unlink()
     write_page(project)
-    run(project, "--strict-markers", "-m", "not hbmodel_hbase").assert_outcomes(passed=6, deselected=1)
+    run(project, "--strict-markers", "-m", "not hbmodel_hbase").assert_outcomes(passed=7, deselected=1)
 
 
 @pytest.mark.hbase

@@ -209,6 +209,10 @@ def _declared(cls: type[Any]) -> Mapping[str, Declared]:
                     model=cls.__name__,
                     field=name,
                 )
+    if "__dataclass_fields__" in vars(cls):
+        raise DeclarationError(
+            "hb.model makes the constructor, __eq__ and __repr__ itself: remove @dataclass.", model=cls.__name__
+        )
     if not cls.__dictoffset__:
         raise DeclarationError(
             "A model stores its fields in the instance's dictionary: remove __slots__.", model=cls.__name__

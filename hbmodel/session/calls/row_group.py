@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar
 
 from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.errors import (
@@ -46,6 +46,17 @@ _STOPPED = (
     "The commit of the group stopped partway: call commit() again, or discard(), before the first use of a model "
     "of another column family."
 )
+
+_NAMED_ELSEWHERE = {
+    **dict.fromkeys(("insert", "prepend"), "add(obj), if get(Model, key=value) has returned None"),
+    **dict.fromkeys(("put", "put_all", "update_key"), "update(obj, field=value), or add(obj)"),
+    **dict.fromkeys(("add_all", "bulk_add"), "add(obj) for each object"),
+    "delete_key": "delete(obj)",
+    "get_many": "query(Model)",
+    **dict.fromkeys(("rollback", "close"), "discard() to drop what is pending"),
+    **dict.fromkeys(("increment", "increment_key", "rekey"), "the call of a session, which is not part of the group"),
+}
+"""The names of calls that a group does not have, and what to write instead."""
 
 _OTHER_ROW = "A group accepts only objects of its own row: use a session for others."
 
@@ -277,6 +288,14 @@ class RowGroup:
             raise SessionError("Commit or discard pending calls before retry(): a conflict would discard them.")
         self.discard()
         return again_upon_conflict(self, function, waits_between(attempts))
+
+    if not TYPE_CHECKING:  # type checkers report these by themselves
+
+        def __getattr__(self, name: str) -> NoReturn:
+            advice = _NAMED_ELSEWHERE.get(name)
+            raise AttributeError(
+                f"A group has no attribute {name!r}" + (f": write {advice}." if advice else "."), name=name, obj=self
+            )
 
     def __enter__(self) -> Self:
         self._begun(self._schema)

@@ -51,6 +51,12 @@ LONG_NUMBER: Final = 10
 """Numbers with at least this many digits are taken for times or ids, which all have the same number of digits."""
 
 MILLISECOND_DIGITS: Final = 13
+SECOND_DIGITS: Final = 10
+
+_REVERSED_SECONDS: Final = (
+    ", perhaps times in seconds that are subtracted from 9999999999 (hb.codecs.ReverseDecimalText(10))"
+)
+"""What is said of digits from which times in seconds can be computed. Other numbers may look like them."""
 
 LONG: Final = 8
 """The number of bytes of a long."""
@@ -322,6 +328,13 @@ def _is_padded(values: Sequence[bytes]) -> bool:
     return len(values[0]) >= LONG_NUMBER or any(value.startswith(b"0") and len(value) > 1 for value in values)
 
 
+def _are_reversed_seconds(keys: Sequence[bytes], width: int) -> bool:
+    if width != SECOND_DIGITS:
+        return False
+    largest = 10**width - 1
+    return all(1000 * (largest - int(key)) in TIMES and 1000 * int(key) >= TIMES.stop for key in keys)
+
+
 def _number(keys: Sequence[bytes], width: int) -> CodecGuess | None:
     """Returns the codec of keys of one width, if the keys are numbers."""
     enough = len(keys) >= ENOUGH
@@ -332,7 +345,8 @@ def _number(keys: Sequence[bytes], width: int) -> CodecGuess | None:
             return CodecGuess("int", f"hb.codecs.ReverseDecimalText({width})", times, enough, reason)
     if width <= WIDEST_NUMBER and all(map(DECIMAL.fullmatch, keys)):
         codec: Codec[Any] = DecimalText(width)
-        return CodecGuess("int", f"hb.codecs.DecimalText({width})", codec, enough, f"{width} decimal digits")
+        reason = f"{width} decimal digits" + (_REVERSED_SECONDS if _are_reversed_seconds(keys, width) else "")
+        return CodecGuess("int", f"hb.codecs.DecimalText({width})", codec, enough, reason)
     if SHORTEST_HEX <= width <= WIDEST_NUMBER and all(map(HEX.fullmatch, keys)):
         return CodecGuess("int", f"hb.codecs.HexText({width})", HexText(width), enough, f"{width} hex digits")
     if width == LONG and (time := _time(keys)) is not None:

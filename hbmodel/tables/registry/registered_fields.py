@@ -102,12 +102,16 @@ class MovedColumn:
     @property
     def hint(self) -> str:
         """What the user should declare instead."""
-        alias = self.live.partition(":")[2]
-        renamed = "" if self.field == self.live_name else f', renamed_from="{self.live_name}"'
         return (
-            f'{self.field}: its values are in {self.live}: declare {self.function}("{alias}"{renamed}). If it is a new '
-            "column, give the field another name"
+            f"{self.field}: its values are in {self.live}: declare {self.declaration}. If it is a new column, give the "
+            "field another name"
         )
+
+    @property
+    def declaration(self) -> str:
+        """The declaration with which the field has the values of the registered column."""
+        renamed = "" if self.field == self.live_name else f', renamed_from="{self.live_name}"'
+        return f'{self.function}("{self.live.partition(":")[2]}"{renamed})'
 
 
 @frozen
@@ -199,13 +203,34 @@ def moved_columns(schema: TableSchema, layout: Mapping[str, Any]) -> list[MovedC
     said = {place: field.renamed_from for place, field in schema.stored_places}
     moved: list[MovedColumn] = []
     for place, spec in declared.items():
-        if place in columns:
+        known = place in columns
+        if known and said.get(place) in (None, *names_at(layout, place)):
             continue
         for live_place, live in columns.items():
-            same = live["name"] == spec["name"] and not schema.external and _nameless(live) == _nameless(spec)
+            alike = not known and not schema.external and _nameless(live) == _nameless(spec)
+            same = alike and live["name"] == spec["name"]
             if live_place not in declared and (same or said.get(place) in names_at(layout, live_place)):
                 moved.append(MovedColumn(spec["name"], live["name"], place, live_place, _DECLARED_BY[spec["kind"]]))
     return moved
+
+
+def possible_renames(schema: TableSchema, layout: Mapping[str, Any]) -> list[MovedColumn]:
+    """Returns the new columns of a model that may be registered columns under other names and aliases.
+
+    Each of them differs only in its name and alias from a registered column that the model does not declare. A field
+    that is renamed without an alias gets another column too, because its alias is its name. Whether a field was
+    renamed, or removed and another one added, is not known.
+    """
+    columns, declared = layout.get("columns", {}), jsonable(schema.layout_spec["columns"])
+    return [
+        MovedColumn(spec["name"], live["name"], place, live_place, _DECLARED_BY[spec["kind"]])
+        for place, spec in declared.items()
+        for live_place, live in columns.items()
+        if place not in columns
+        and live_place not in declared
+        and _nameless(live) == _nameless(spec)
+        and place.partition(":")[0] == live_place.partition(":")[0]
+    ]
 
 
 def _nameless(spec: Mapping[str, Any]) -> Mapping[str, Any]:

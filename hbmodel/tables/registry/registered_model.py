@@ -57,13 +57,10 @@ def registered_model(place: RegistryKey, registration: Registration) -> type[Any
 
 def _model(place: RegistryKey, registration: Registration) -> type[Any]:
     states = [state for state in registration.indexes.values() if state.state != ABSENT]
-    declared = {state.name: spec for state in states if (spec := _index(state.spec)) is not None}
+    specs = {state.name: _present(registration.layout, state) for state in states}
+    declared = {name: index for name, spec in specs.items() if (index := _index(spec)) is not None}
     schema = _schema(place, registration, declared)
-    same = {
-        state.name
-        for state in states
-        if state.name in declared and same_spec(schema.indexes[state.name].spec, state.spec)
-    }
+    same = {name for name in declared if same_spec(schema.indexes[name].spec, specs[name])}
     if same != set(declared):
         schema = _schema(place, registration, {name: spec for name, spec in declared.items() if name in same})
     return schema.model
@@ -83,21 +80,22 @@ def registered_index(place: RegistryKey, registration: Registration, state: Inde
 
 def _index_model(place: RegistryKey, registration: Registration, state: IndexState) -> type[Any]:
     check_index_spec(state.spec)
-    fields = [_key(state.table, spec) for spec in state.spec["fields"]]
+    present = _present(registration.layout, state)
+    fields = [_key(state.table, spec) for spec in present["fields"]]
     columns = {spec["name"]: (column, spec) for column, spec in registration.layout["columns"].items()}
     external = _is_external(registration)
-    fields += [_column(*columns[name], external=external) for name in state.spec["covers"] if name in columns]
+    fields += [_column(*columns[name], external=external) for name in present["covers"] if name in columns]
     entry = Field(ENTRY_CELL, "column", Bytes, family=place.family, qualifier=VERSION_QUALIFIER, strict=True)
     fields.append(entry)
-    salt = salt_of(state.table, state.spec["salt"])
+    salt = salt_of(state.table, present["salt"])
     model = type(state.table, (), {})
     options = ModelOptions(
         state.table, place.family.decode(), (), salt, immutable=True, external=True, exists=None, witness=ENTRY_CELL
     )
     schema = _built(state.table, model, fields, {}, options)
-    if state.spec["tail"]:
+    if present["tail"]:
         layout = KeyLayout(
-            tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in schema.key_fields), tail=state.spec["tail"]
+            tuple(KeyField(f.name, f.codec, f.desc, f.nullable) for f in schema.key_fields), tail=present["tail"]
         )
         schema = evolve(schema, layout=layout)
     _mark(model, schema)
@@ -143,6 +141,33 @@ def _schema(place: RegistryKey, registration: Registration, indexes: Mapping[str
 
 def _is_external(registration: Registration) -> bool:
     return registration.rows == "plain" or EXTERNAL in registration.cells or shows_external(registration.layout)
+
+
+def _present(layout: Spec, state: IndexState) -> Spec:
+    """Returns the description of an index with the present names of its fields.
+
+    The registered description has the names from the time when the index was registered: a rename changes only the
+    layout of the table.
+    """
+    spec, stored = state.spec, state.entry.get("stored")
+    if stored is None:
+        return spec
+    places = {f"key {at}": each["name"] for at, each in enumerate(layout["key"])}
+    places.update({column: each["name"] for column, each in layout["columns"].items()})
+    places.update({f"{place}[]": f"{name}[]" for place, name in places.items()})
+    names = {
+        former: places.get(place, former)
+        for former, place in zip(_names(spec), _names(stored), strict=True)  # a computed field has no place
+    }
+    present: dict[str, Any] = {part: [names[name] for name in spec[part]] for part in ("declared", "covers")}
+    present["fields"] = [{**each, "name": names[each["name"]]} for each in spec["fields"]]
+    if spec["salt"].get("by"):
+        present["salt"] = {**spec["salt"], "by": [names[name] for name in spec["salt"]["by"]]}
+    return {**spec, **present}
+
+
+def _names(spec: Spec) -> list[str]:
+    return [*(each["name"] for each in spec["fields"]), *spec["declared"], *spec["covers"]]
 
 
 def _index(spec: Spec) -> IndexSpec | None:

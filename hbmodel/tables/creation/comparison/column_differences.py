@@ -17,7 +17,7 @@ from hbmodel.tables.creation.comparison.undeclared_columns import (
     unmapped_columns,
 )
 from hbmodel.tables.creation.declared import DeclaredTable
-from hbmodel.tables.registry.registered_fields import moved_columns
+from hbmodel.tables.registry.registered_fields import moved_columns, possible_renames
 from hbmodel.tables.registry.registration import Registration
 from hbmodel.tables.registry.registry_table import Registry
 
@@ -100,6 +100,10 @@ def _held(
             why = f"{_UNMAPPED}; {_DROPPED.format(name=dropped[column])}"
         else:
             why = _UNMAPPED + (f"; the registry has it as {known[column]['name']}" if column in known else "")
+        for schema, entry in entries.items():
+            for each in possible_renames(schema, {} if entry is None else entry.layout):
+                if each.live == column:
+                    why += f"; if {each.field} is its new name, declare {each.field} as {each.declaration}"
         yield _undeclared(table, column, f"in {rows} of {len(live.rows)} sampled rows", why)
 
 
@@ -121,4 +125,7 @@ def _lacking(
             missing = f"missing in {each.missing} of {each.objects} sampled {what}"
             effect: Effect = "refused" if each.unreadable else "left"
             why, family = _UNREADABLE if each.unreadable else _LACKING, column.partition(":")[0]
+            for other in possible_renames(schema, entry.layout):
+                if other.declared == column:
+                    why += f"; or, if its name was {other.live_name} before, declare {other.declaration}"
             yield Difference(table.name, "column", f"column {column}", REQUIRED, missing, effect, why, family)
