@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Never
 
 from hbmodel.errors import StoreURLError
 from hbmodel.query.ask.continuation_tokens import FernetSeal
@@ -11,7 +12,13 @@ from hbmodel.store.open import open_store
 from hbmodel.store.port import Store
 
 
-def connect(url: str | None = None, *, token_key: bytes | str | None = None, on_call: OnCall | None = None) -> Store:
+def connect(
+    url: str | None = None,
+    *,
+    token_key: bytes | str | None = None,
+    on_call: OnCall | None = None,
+    **misplaced: Never,
+) -> Store:
     """Opens the store that a URL names.
 
     The store is a context manager that closes itself. A gateway is not called before it is needed.
@@ -26,12 +33,20 @@ def connect(url: str | None = None, *, token_key: bytes | str | None = None, on_
             read from them; 32 bytes in URL-safe base64, as returned by `cryptography.fernet.Fernet.generate_key()`.
             With None, the key is read from `HBMODEL_TOKEN_KEY`, if it is set.
         on_call: called after every call that reads or writes rows, by any part of the library; see `hb.Session`.
+        misplaced: options of a gateway, which belong in the URL. Any of them is an error.
 
     Raises:
         StoreURLError: the URL cannot be parsed.
         SessionError: the token key is invalid, or the extra `tokens` is not installed.
         DeclarationError: `on_call` is not callable.
     """
+    if misplaced:
+        shown = "&".join(f"{name}=..." for name in misplaced)
+        raise StoreURLError(
+            "hb.connect() takes token_key= and on_call=, and the options of a gateway in the URL, such as "
+            f"hbase://host:9090?{shown}",
+            option=", ".join(misplaced),
+        )
     if url is None and not (url := os.environ.get("HBMODEL_URL")):
         raise StoreURLError("Give a store URL, or set the environment variable HBMODEL_URL.")
     if token_key is None:

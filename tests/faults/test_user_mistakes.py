@@ -261,6 +261,13 @@ def test_queries_and_indexes_have_a_short_repr() -> None:
     assert len(repr(Order.by_state)) < 300
 
 
+def test_options_of_a_gateway_belong_in_the_url() -> None:
+    connect: Any = hb.connect
+    with pytest.raises(hb.errors.StoreURLError, match=r"in the URL.*pool=\.\.\.&timeout=") as caught:
+        connect("hbase://localhost", pool=3, timeout=5)
+    assert caught.value.option == "pool, timeout"
+
+
 def test_an_embedded_file_takes_no_options(tmp_path: Path) -> None:
     with pytest.raises(hb.errors.StoreURLError, match="no options"):
         hb.connect(f"embedded:{tmp_path}/a.db?timeout=3")

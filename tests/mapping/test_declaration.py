@@ -179,6 +179,18 @@ def dataclass_below_the_decorator() -> None:
         a: hb.Column[int] = hb.column("a")  # noqa: RUF009
 
 
+@mistake("hb.model makes the constructor")
+def constructor_of_a_frozen_model() -> None:
+    @hb.model(table="t")
+    class Bad:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+
+        def __init__(self, k: int) -> None:
+            self.k = k
+            self.a = 0
+
+
 @mistake("do not have the type in the annotation", field="k")
 def codec_of_another_type() -> None:
     @hb.model(table="t")

@@ -598,3 +598,17 @@ def test_special_methods_of_the_class_stay() -> None:
 
     assert repr(Own(k=1, a="x")) == "own"
     assert Own(k=1, a="x") == 3
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_constructor_of_the_class_can_set_the_fields(frozen: bool) -> None:
+    @hb.model(table="t", frozen=frozen)
+    class Own:
+        k: hb.Key[int] = hb.key()
+        a: hb.Column[int] = hb.column("a")
+
+        def __init__(self, k: int, a: int = 7) -> None:
+            self.__attrs_init__(k=k, a=a)  # type: ignore[attr-defined]
+
+    assert (Own(3).a, hb.evolve(Own(3), a=4)) == (7, Own(3, 4))
+    assert RowDecoder(hb.schema.schema_of(Own), indexed=False).make({"k": 3, "a": 7}) == Own(3)

@@ -276,6 +276,35 @@ def test_the_registry_describes_indexes_by_the_present_names(versioned: bool) ->
             assert (entry.user_id, entry.moment, entry.remark) == ("a", 1, "n")
 
 
+def test_the_registry_describes_a_column_that_a_mistaken_rename_has_left() -> None:
+    number = (hb.Key[int], hb.key(hb.UInt32))
+    before = declare("left", {"number": number, "state": (hb.Column[str], hb.column(default="new"))})
+    mistaken = declare("left", {"number": number, "status": (hb.Column[str], hb.column(default="new"))})
+    after = declare(
+        "left",
+        {
+            "number": number,
+            "status": (hb.Column[str], hb.column("state", default="new", renamed_from="state")),
+            "by_status": (None, hb.index("status")),
+        },
+    )
+    with fresh(before) as store:
+        with hb.Session(store) as session:
+            session.add(before(number=1, state="sent"))
+        hb.alter(store, mistaken)
+        with hb.Session(store) as session:
+            session.add(mistaken(number=1, status="late"))
+        hb.alter(store, after)
+        hb.indexes.build_index(store, after, "by_status")
+        table = hb.schema.schema_of(after).table
+        found = TableFromRegistry.find(Registry(store), table).model
+        (obj,) = hb.Session(store).query(found).allow_full_scan()
+        assert (obj.status, obj.status_) == ("sent", "late")
+        entries = TableFromRegistry.find(Registry(store), f"{table}.by_status").model
+        (entry,) = hb.Session(store).query(entries).allow_full_scan()
+        assert (entry.status, entry.number) == ("sent", 1)
+
+
 def test_the_registry_describes_an_index_of_columns_that_have_exchanged_their_names() -> None:
     before = declare(
         "exchanged",

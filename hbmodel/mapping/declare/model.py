@@ -438,6 +438,13 @@ def _attrs_class(cls: C, fields: Sequence[Field], maps: Sequence[MapField], froz
             "@hb.model(..., frozen=False).",
             model=cls.__name__,
         )
+    own = vars(cls).get("__init__")
+    if frozen and own is not None and "__attrs_init__" not in getattr(getattr(own, "__code__", None), "co_names", ()):
+        raise DeclarationError(
+            "hb.model makes the constructor, and a frozen model has no other way to set its fields: make __init__ a "
+            "classmethod of another name, use __attrs_post_init__, or call self.__attrs_init__(...) in __init__.",
+            model=cls.__name__,
+        )
     make = attrs.define(
         these=these,
         auto_attribs=False,

@@ -52,7 +52,7 @@ def registered_model(place: RegistryKey, registration: Registration) -> type[Any
         StoreError: this version cannot read the registry's entry.
     """
     with entry_of(place.table):
-        return _model(place, registration)
+        return _model(place, evolve(registration, layout=_with_distinct_names(registration.layout)))
 
 
 def _model(place: RegistryKey, registration: Registration) -> type[Any]:
@@ -75,7 +75,7 @@ def registered_index(place: RegistryKey, registration: Registration, state: Inde
         StoreError: this version cannot read the registry's entry.
     """
     with entry_of(place.table):
-        return _index_model(place, registration, state)
+        return _index_model(place, evolve(registration, layout=_with_distinct_names(registration.layout)), state)
 
 
 def _index_model(place: RegistryKey, registration: Registration, state: IndexState) -> type[Any]:
@@ -141,6 +141,20 @@ def _schema(place: RegistryKey, registration: Registration, indexes: Mapping[str
 
 def _is_external(registration: Registration) -> bool:
     return registration.rows == "plain" or EXTERNAL in registration.cells or shows_external(registration.layout)
+
+
+def _with_distinct_names(layout: Spec) -> Spec:
+    """Returns a layout in which each column has a name of its own.
+
+    A field that was renamed by mistake may have left a column under the name that the field has now. That column has
+    its name as its alias, while the field keeps the alias from before. So the field keeps the name.
+    """
+    taken, columns = {spec["name"] for spec in layout["key"]}, {}
+    for column, spec in sorted(layout["columns"].items(), key=lambda each: each[0].endswith(f":{each[1]['name']}")):
+        name = _free(spec["name"], taken)
+        taken.add(name)
+        columns[column] = {**spec, "name": name}
+    return {**layout, "columns": {column: columns[column] for column in layout["columns"]}}
 
 
 def _present(layout: Spec, state: IndexState) -> Spec:
