@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -140,6 +140,12 @@ class ScanConformance:
             assert next(batches)[0].row == prefix
             batches.close()  # type: ignore[attr-defined]
             assert list(batches) == []
+
+    def test_what_is_no_range_is_refused(self, bed: Bed) -> None:
+        wrong: list[Any] = [Scan(), [Scan(b"a")], [Scan((b"a", b"b"))], [KeyRange(b"a")], [b"a"]]  # type: ignore[arg-type]
+        for scans in wrong:
+            with pytest.raises(InvalidRequest, match="Give"):
+                bed.store.scan(bed.table, scans)
 
     def test_no_scans(self, bed: Bed) -> None:
         assert bed.store.scan(bed.table, []) == []

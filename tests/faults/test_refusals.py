@@ -259,6 +259,12 @@ REQUESTS = [
         "A scan with a value filter cannot read",
         scanned(Scan(cells=5, filter=ValueFilter(b"d:a", "=", b"x"))),
     ),
+    on_store(hb.errors.InvalidRequest, "Give a list of scans", lambda s: s.scan("t", Scan())),  # type: ignore[arg-type]
+    on_store(
+        hb.errors.InvalidRequest,
+        "Give the range of a scan as Scan",
+        scanned(Scan(b"r")),  # type: ignore[arg-type]
+    ),
     on_store(
         hb.errors.InvalidRequest,
         "A scan needs a positive batch size and no negative limit",

@@ -21,6 +21,7 @@ from hbmodel.store.filters import (
     Pagination,
     ValueFilter,
 )
+from hbmodel.store.ranges import KeyRange
 from hbmodel.store.values import Scan
 
 _OPERATORS = frozenset(get_args(Operator))
@@ -52,8 +53,17 @@ def _known_columns(columns: tuple[bytes, ...]) -> Sequence[bytes]:
 
 def check_scans(table: str, scans: Sequence[Scan]) -> None:
     """Raises InvalidRequest for scans that HBase cannot carry out."""
+    if isinstance(scans, Scan):
+        raise InvalidRequest("Give a list of scans: store.scan(table, [Scan(...)]).", table=table)
     checked: Sequence[bytes] = ()
     for scan in scans:
+        if not isinstance(scan, Scan) or not isinstance(scan.range, KeyRange):
+            raise InvalidRequest(
+                "Give the range of a scan as Scan(KeyRange(start_row, stop_row)), or a prefix as "
+                "Scan(KeyRange.prefix(prefix)).",
+                table=table,
+                found=type(scan.range if isinstance(scan, Scan) else scan).__name__,
+            )
         if scan.columns is not checked:
             check_read_columns(table, checked := scan.columns)
         check_timestamp(table, scan.before)
