@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from attrs import Factory, field, frozen
 
-from hbmodel.encoding.codecs import Codec
+from hbmodel.encoding.codecs import Codec, Dictionary
 from hbmodel.encoding.codecs.base import JSON, read_back
 
 
@@ -111,7 +111,11 @@ class Field:
         return test
 
     def as_stored(self, value: Any) -> Any:
-        """Converts a value to the form that a read returns."""
+        """Converts a value to the form that a read returns. A name of a dictionary has this form already, and its id is
+        not looked up, because only the calls of a session can do that.
+        """
+        if isinstance(self.codec, Dictionary):
+            return None if value is None else self.codec.constant(value)
         return None if value is None else self.codec.decode(self.codec.encode(value))
 
     def read_back(self, value: Any) -> Any:

@@ -331,3 +331,31 @@ def test_a_column_with_names_has_no_default_but_none(default: Any) -> None:
         declare(str, **default)
     assert caught.value.field == "name"
     assert declare(str | None, default=None)(key="a", number=1).name is None
+
+
+def loud(host: str | None) -> str | None:
+    """Upper case, for a computed field."""
+    return None if host is None else host.upper()
+
+
+@hb.model(table="dictionary_loud", family="d")
+class Loud:
+    number: hb.Key[int] = hb.key(hb.UInt32)
+    host: hb.Column[str | None] = hb.column("h", codec=WORDS, default=None)
+    loud = hb.computed(loud, of="host")
+    by_loud = hb.index("loud")
+
+
+def test_an_object_has_a_field_computed_from_a_name() -> None:
+    """The name needs no id for this, so the attribute can be read outside of the calls of a session."""
+    assert Loud(number=1, host="new.host").loud == "NEW.HOST"
+    with hb.connect("memory:") as store:
+        hb.create_tables(store, Loud)
+        session = hb.Session(store)
+        session.add_all([Loud(number=1, host="web1"), Loud(number=2)])
+        session.commit()
+        assert [found.loud for found in session.query(Loud).allow_full_scan()] == ["WEB1", None]
+        loud_ones = session.query(Loud).where(Loud.loud >= "A")
+        assert [found.number for found in loud_ones.before(Loud(number=7, host="web2"))] == [1]
+        assert loud_ones.after(Loud(number=7, host="never.stored")).all() == loud_ones.all()
+        assert hb.indexes.verify_index(store, Loud, "by_loud").sound
