@@ -267,8 +267,9 @@ class Plan:
             _check_external(new, existing)
         for schema, entry in entries.items():
             if entry is not None:
-                with naming_gone_tables(store):
+                if schema.table in existing:  # a table that was lost during a move is created again, to roll back
                     check_moves(schema, entry.move, entry.cells)
+                with naming_gone_tables(store):
                     check_rows(schema, entry)
                     check_layout(schema, entry)
             else:
