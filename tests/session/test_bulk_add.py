@@ -115,6 +115,25 @@ def test_shuffling_keeps_the_last_of_a_key_under_a_random_salt() -> None:
                 session.delete(found)
 
 
+@hb.model(table="shelves", family="d")
+class Shelf:
+    name: hb.Key[str] = hb.key()
+    size: hb.Column[int] = hb.column("s")
+    books: hb.Map[str, int] = hb.map_column("b", factory=dict)
+
+
+@pytest.mark.parametrize("shuffle", [0, 2, 10])
+@pytest.mark.parametrize("batch_size", [1, 10])
+def test_shuffling_keeps_the_entries_of_every_object_of_a_key(shuffle: int, batch_size: int) -> None:
+    objs = [Shelf(name="abab"[n], size=n, books={f"book {n}": n}) for n in range(4)]
+    with fresh(Shelf) as store:
+        session = hb.Session(store)
+        assert session.bulk_add(objs, batch_size=batch_size, shuffle=shuffle) == 4
+        (a, b) = session.query(Shelf).allow_full_scan().load(Shelf.books)
+        assert (a.size, a.books) == (2, {"book 0": 0, "book 2": 2})
+        assert (b.size, b.books) == (3, {"book 1": 1, "book 3": 3})
+
+
 def test_sorted_input_is_mixed_within_a_window() -> None:
     with fresh(Sample) as store:
         hb.Session(store).bulk_add(samples(1000), batch_size=50, shuffle=500)
@@ -421,6 +440,11 @@ def test_sizes_may_be_numpys_integers() -> None:
         many: Any = np.int64(2)
         assert hb.Session(store).bulk_add(samples(5), batch_size=many, shuffle=many) == 5
         assert sizes(store, "samples") == [2, 2, 1]
+
+
+def test_sizes_may_be_larger_than_any_input() -> None:
+    with fresh(Sample) as store:
+        assert hb.Session(store).bulk_add(samples(5), batch_size=2**70, shuffle=2**70) == 5
 
 
 # --- round trips ------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from itertools import chain, islice
@@ -147,12 +148,12 @@ class BulkAdd:
             return
         while True:
             # Of several objects with the same key in a window, only the last is kept, so that shuffling cannot write an
-            # older one after it. If objects may be refused, all are kept, in their order, because the last may be
-            # refused.
+            # older one after it. All are kept, in their order, if objects may be refused, because the last may be
+            # refused, and in models with map columns, because the last does not replace the entries of the others.
             of_keys: dict[tuple[int, Any], list[Pending]] = {}
-            for call in islice(encoded, self._shuffle):
+            for call in islice(encoded, min(self._shuffle, sys.maxsize)):
                 same = of_keys.setdefault((id(call.schema), _identity(call)), [])
-                if self._on_refused is None:
+                if self._on_refused is None and not call.schema.maps:
                     same.clear()
                 same.append(call)
             if not of_keys:
