@@ -599,6 +599,8 @@ class Session:
             CapabilityError: as for `insert`; or the last key field does not hold integers, or its codec does not keep
                 their order.
             IncompleteKey: key fields are missing; the error names them.
+            UnknownField: the constructor does not accept a field.
+            SessionError: a column without a default is missing.
             EncodingError: no value comes before the value of the first row.
         """
         schema = schema_of(model)

@@ -71,6 +71,9 @@ def test_what_no_constructor_takes(name: str) -> None:
         with pytest.raises(hb.errors.UnknownField) as caught:
             hb.evolve(obj, **{name: 1})
         assert (caught.value.field, caught.value.table) == (name, hb.schema.schema_of(type(obj)).table)
+    if name == "colour":
+        with pytest.raises(hb.errors.UnknownField, match=r"known=\['name', 'notes', 'size'\]"):
+            hb.evolve(Copied(name="a"), colour=1)
     if name == "views":
         with pytest.raises(hb.errors.UnknownField, match=r"increment\(\) changes a counter"):
             hb.evolve(Counted(name="a"), views=1)

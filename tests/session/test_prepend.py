@@ -13,7 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hbmodel as hb
-from hbmodel.errors import CapabilityError, EncodingError, IncompleteKey, RowExists, RowNotFound, SessionError
+from hbmodel.errors import (
+    CapabilityError,
+    EncodingError,
+    IncompleteKey,
+    RowExists,
+    RowNotFound,
+    SessionError,
+    UnknownField,
+)
 from hbmodel.mapping.schema import CLAIMED
 from hbmodel.protocol.corrected_clock import CLOCK_BOUND, GRACE
 from hbmodel.protocol.driver import drive
@@ -223,6 +231,13 @@ def test_what_is_not_possible_is_refused() -> None:
     with pytest.raises(IncompleteKey, match="Give every field of the row key but the last") as caught:
         session.prepend(Comment, text="a")
     assert caught.value.missing == ["post"]
+    with pytest.raises(UnknownField, match=r"known=\['author', 'post', 'text'\]"):
+        session.prepend(Comment, post=1, text="a", autor="ann")
+    with pytest.raises(UnknownField, match=r"increment\(\) changes a counter"):
+        session.prepend(Comment, post=1, text="a", likes=3)
+    with pytest.raises(SessionError, match="needs each column that has no default") as unset:
+        session.prepend(Comment, post=1, author="ann")
+    assert unset.value.missing == ["text"]
     with pytest.raises(EncodingError):
         session.prepend(Comment, post=-1, text="a")
     with pytest.raises(EncodingError):

@@ -4,6 +4,7 @@ fields changed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import attrs
@@ -49,15 +50,7 @@ def evolve(obj: T, /, **changes: Any) -> T:
         UnknownField: there is no such field, or the constructor does not accept it.
     """
     schema = schema_of_object(obj)
-    for name in changes:
-        if name not in schema.maps_by_name and name not in _taken(schema):
-            schema.field(name)
-            raise UnknownField(
-                "The constructor does not accept this field: increment() changes a counter, a commit sets the version, "
-                "and a computed field is computed from other fields.",
-                table=schema.table,
-                field=name,
-            )
+    check_taken(schema, changes)
     moved = any(_differs(schema, obj, name, changes) for name in schema.layout.names)
     if schema.version_field is not None and moved:
         changes[VERSION_ARGUMENT.format(name=schema.version_field.name)] = UNKNOWN
@@ -65,6 +58,24 @@ def evolve(obj: T, /, **changes: Any) -> T:
     if not moved and not is_constructed(obj):
         of_the_same_row(changed)
     return changed
+
+
+def check_taken(schema: TableSchema, names: Iterable[str], *, but: str | None = None) -> None:
+    """Raises `UnknownField` for a name that the constructor does not accept. The error does not list the field `but`
+    as a known one.
+    """
+    taken = {*_taken(schema), *schema.maps_by_name} - {but}
+    for name in names:
+        if name in taken:
+            continue
+        if name not in schema.by_name:
+            raise UnknownField("The model has no such field.", table=schema.table, field=name, known=sorted(taken))
+        raise UnknownField(
+            "The constructor does not accept this field: increment() changes a counter, a commit sets the version, "
+            "and a computed field is computed from other fields.",
+            table=schema.table,
+            field=name,
+        )
 
 
 def _differs(schema: TableSchema, obj: object, name: str, changes: dict[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from hbmodel.encoding.codecs.dictionary import claiming
 from hbmodel.errors import SessionError
 from hbmodel.mapping.missing_entries import check_loaded
 from hbmodel.mapping.rows.mapper import RowDecoder, changed_copy
+from hbmodel.mapping.rows.object_copies import check_taken
 from hbmodel.mapping.schema import schema_of
 from hbmodel.protocol.operations import Protocol
 from hbmodel.protocol.prepend import KeyPrefix, prepend_row
@@ -28,6 +29,14 @@ def prepend(by: Inserter, model: type[T], fields: Mapping[str, Any]) -> T:
             "prepend() sets the last key field itself: leave it out, or use insert() to choose its value.",
             table=schema.table,
             field=last,
+        )
+    check_taken(schema, fields, but=last)
+    missing = [field.name for field in schema.columns if field.required and field.name not in fields]
+    if missing:
+        raise SessionError(
+            "prepend() puts a new row, so it needs each column that has no default: give them.",
+            table=schema.table,
+            missing=missing,
         )
     with claiming():  # names in the object may be new, and then get ids
         prefix = KeyPrefix.of(schema, fields)
