@@ -293,6 +293,42 @@ class Refused:
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
+class Apart:
+    """Its column is in another family than the cells of hbmodel."""
+
+    name: hb.Key[str] = hb.key()
+    kept: hb.Column[str | None] = hb.column("k", family="x", versions=3)
+    by_kept = hb.index("kept")
+
+
+class VersionedApart(Apart):
+    version: hb.Column[int] = hb.version()
+
+
+@pytest.mark.parametrize("exists", [None, hb.flag("e")])
+@pytest.mark.parametrize("base", [Apart, VersionedApart])
+def test_a_family_that_holds_only_the_cells_of_hbmodel(base: type[Any], exists: Any) -> None:
+    def declared(family: Any) -> Any:
+        return hb.model(table="apart", family=family, exists=exists)(type("Apart", (base,), {"__module__": __name__}))
+
+    with fresh() as store:
+        once, often = declared("d"), declared(hb.family("d", max_versions=3))
+        hb.create_tables(store, once)
+        session = hb.Session(store)
+        session.add(once(name="a", kept="old"))
+        session.commit()
+        with pytest.raises(QueryError, match=r'declare family=hb.family\("name", max_versions=n\)') as error:
+            session.get(once, name="a", as_of=NOW)
+        assert (error.value.details["family"], error.value.details["fields"]) == ("d", [])
+        hb.alter(store, often)
+        time.sleep(0.005)
+        old = datetime.now(UTC)
+        time.sleep(0.005)
+        session.update_key(often, name="a", kept=None)
+        session.commit()
+        assert session.get(often, name="a", as_of=old) == often(name="a", kept="old")
+
+
 def test_refusals() -> None:
     session = hb.Session(fresh(Refused, Indexed))
     query = session.query(Refused).allow_full_scan()

@@ -52,6 +52,11 @@ _ONE_VERSION = (
     "The column family keeps only the newest version of its cells: declare hb.column(versions=n), and call hb.alter()."
 )
 
+_OWN_CELLS = (
+    "The model has no column in its own family, but hbmodel's cells that show which rows exist, and the family keeps "
+    'only their newest version: declare family=hb.family("name", max_versions=n), and call hb.alter().'
+)
+
 _WHOLE_FAMILIES = (
     "The column family keeps only the newest version of its cells. Every query of this external table reads all "
     "families of the model: declare hb.column(versions=n), and call hb.alter(), or declare exists=, or another model "
@@ -74,9 +79,10 @@ def check_kept(reader: RowDecoder) -> None:
         {column.partition(b":")[0] for column in reader.columns if column not in liveness} - versioned_families
     )
     if lacking:
-        names = [field.name for field in schema.columns if field.family == lacking[0]]
+        names = [field.name for field in schema.columns if field.family == lacking[0] and field.kind == "column"]
+        message = _WHOLE_FAMILIES if schema.any_cell_shows else _ONE_VERSION if names else _OWN_CELLS
         raise QueryError(
-            _WHOLE_FAMILIES if schema.any_cell_shows else _ONE_VERSION,
+            message,
             table=schema.table,
             family=lacking[0].decode(),
             fields=names,
