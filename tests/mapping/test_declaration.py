@@ -770,6 +770,12 @@ kind(
 )
 kind(lambda: hb.computed(half, of="a", version=0), "version of a computed field", field="by", found="0")
 kind(lambda: hb.computed(half, of="a", codec=int), "The codec must be a Codec", field="by")  # type: ignore[arg-type]
+kind(
+    lambda: hb.computed(half, of="a", codec=hb.ids.dictionary("halves", hb.UInt32)),
+    "A computed field cannot have a dictionary",
+    field="by",
+    dictionary="halves",
+)
 kind(lambda: hb.computed(unknown, of="a"), "Annotate what the function returns", field="by")
 kind(lambda: hb.each("tags"), "A part of an index is declared inside hb.index()", field="by")
 

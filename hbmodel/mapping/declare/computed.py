@@ -14,7 +14,7 @@ from typing import Any, Generic, NoReturn, TypeVar, overload
 from attrs import field, frozen
 from typing_extensions import override
 
-from hbmodel.encoding.codecs import Codec, Json, codec_for
+from hbmodel.encoding.codecs import Codec, Dictionary, Json, codec_for
 from hbmodel.encoding.codecs.base import JSON
 from hbmodel.errors import ComputedFieldError, DeclarationError
 from hbmodel.mapping.annotations import allows_none
@@ -135,6 +135,12 @@ class ComputedSpec:
         )
 
     def _codec(self, hint: Any) -> tuple[Codec[Any], bool]:
+        if isinstance(self.codec, Dictionary):
+            raise DeclarationError(
+                "A computed field cannot have a dictionary, because only key fields and columns give names their ids: "
+                "leave out the codec, so that the entries of indexes hold the text itself.",
+                dictionary=self.codec.name,
+            )
         if isinstance(self.codec, Codec):
             return self.codec, self.nullable or (hint is not None and allows_none(hint))
         if self.codec is not None:
