@@ -522,8 +522,9 @@ def test_what_is_refused() -> None:
                 empty()
         with pytest.raises(hb.errors.IncompleteKey):
             session.entries(model.notes, owner="a")
-        with pytest.raises(hb.DeclarationError):
-            session.entries({"a": "b"}, owner="a", name="t")
+        for column in ({"a": "b"}, model.colour, "notes"):
+            with pytest.raises(hb.DeclarationError, match="Give a map column as an attribute of the model class"):
+                session.entries(column, owner="a", name="t")
         assert not session.commit()
 
 

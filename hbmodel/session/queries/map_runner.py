@@ -7,7 +7,8 @@ from typing import Any
 
 from attrs import evolve
 
-from hbmodel.mapping.declare.map_declaration import map_of
+from hbmodel.errors import DeclarationError
+from hbmodel.mapping.declare.map_declaration import MapExpression, map_of
 from hbmodel.mapping.rows.mapper import RowDecoder
 from hbmodel.mapping.schema import TableSchema, schema_of
 from hbmodel.query.ask.continuation_tokens import Seal
@@ -28,7 +29,11 @@ def slice_of(
     pages: PageSizes,
 ) -> MapSlice[Any, Any]:
     """Returns the entries of one object's map column; see `Session.entries`."""
-    schema = schema_of(getattr(map_column, "model", None))  # type: ignore[arg-type]
+    if not isinstance(map_column, MapExpression):
+        raise DeclarationError(
+            "Give a map column as an attribute of the model class: Model.field.", found=type(map_column).__name__
+        )
+    schema = schema_of(map_column.model)
     entries = map_of(schema, map_column)
     rows = known_rows(schema, key)
     if not rows:  # the key contains a name that no row has
