@@ -64,7 +64,8 @@ class EmbeddedStore(ClosingStore):
     Args:
         path: the path of the file, which is created if it does not exist (its directory is not); with None, everything
             is kept in memory, private to this object.
-        clock: the server's clock, in ms since 1970; the machine's by default.
+        clock: the server's clock, in ms since 1970; the machine's by default. It must not stand still: some calls wait
+            until it shows a later time.
         connect: opens a connection to a SQLite file, or to a database in memory, and decides how long it waits for
             other processes.
         segment_size: the number of bytes above which a stored row is cut into segments of half this size.
