@@ -213,7 +213,9 @@ def verify(
     bytes_per_second: float | None,
     **options: Any,
 ) -> None:
-    """Compare rows with entries and entries with rows; exit status 1 if an entry is missing."""
+    """Compare rows with entries and entries with rows; exit status 1 if an entry or a claim is missing, or a row cannot
+    be indexed.
+    """
     model = load_model(named, table)
     _checked(
         ctx,
@@ -258,7 +260,9 @@ def repair(
     bytes_per_second: float | None,
     **options: Any,
 ) -> None:
-    """Put missing entries, and delete entries that have no row and are older than the grace time."""
+    """Put missing entries, and delete entries that have no row and are older than the grace time; exit status 1 if an
+    entry or a claim is still missing, or a row cannot be indexed.
+    """
     model = load_model(named, table)
     _checked(
         ctx,

@@ -79,7 +79,11 @@ def _outcome_as_json(outcome: TableOutcome) -> dict[str, Any]:
 @_models
 @splits_option
 @click.option("--lossy", is_flag=True, help="Also apply changes that lose data: a shorter TTL, fewer versions.")
-@click.option("--drop", is_flag=True, help="Also drop the indexes that the models do not declare.")
+@click.option(
+    "--drop",
+    is_flag=True,
+    help="Also drop the indexes, and forget the members of enumerations, that the models do not declare.",
+)
 @dry_run_option
 @yes_option
 @common_options
