@@ -513,16 +513,19 @@ def test_a_phase_of_a_later_version_stops_programs(store: hb.Store) -> None:
         assert caught.value.table == OLD.table
 
 
+@hb.model(table=NEW.table, family="d", immutable=True, salt=hb.HashSalt(3))
+class Alone:
+    """The model of the new table, in a program that does not know the old one."""
+
+    number: hb.Key[int] = hb.key(hb.UInt32, desc=True)
+    user: hb.Key[int] = hb.key(hb.codecs.UInt16)
+    page: hb.Column[str] = hb.column("p")
+    note: hb.Column[str | None] = hb.column("n", default=None)
+
+    by_page = hb.index("page", "number")
+
+
 def test_a_program_that_knows_only_the_new_table_is_refused_meanwhile(store: hb.Store) -> None:
-    @hb.model(table=NEW.table, family="d", immutable=True, salt=hb.HashSalt(3))
-    class Alone:
-        number: hb.Key[int] = hb.key(hb.UInt32, desc=True)
-        user: hb.Key[int] = hb.key(hb.codecs.UInt16)
-        page: hb.Column[str] = hb.column("p")
-        note: hb.Column[str | None] = hb.column("n", default=None)
-
-        by_page = hb.index("page", "number")
-
     moving = migration(store, Moved)
     moving.start()
     with pytest.raises(hb.SchemaMismatch, match="until the migration is over"):
@@ -894,15 +897,6 @@ def test_the_command_leads_from_start_to_cut_over(tmp_path: Path) -> None:
 
 
 def test_the_difference_of_a_model_that_programs_cannot_use_is_refused(store: hb.Store) -> None:
-    @hb.model(table=NEW.table, family="d", immutable=True, salt=hb.HashSalt(3))
-    class Alone:
-        number: hb.Key[int] = hb.key(hb.UInt32, desc=True)
-        user: hb.Key[int] = hb.key(hb.codecs.UInt16)
-        page: hb.Column[str] = hb.column("p")
-        note: hb.Column[str | None] = hb.column("n", default=None)
-
-        by_page = hb.index("page", "number")
-
     moving = migration(store, Moved)
     moving.start()
     for model, live, why in (

@@ -296,10 +296,10 @@ def test_what_would_be_refused_is_refused_in_the_plan(url: str) -> None:
     box = find_model("cli_members:Box")
     with hb.connect(url) as store, hb.Session(store) as session:
         session.add(box(number=1, kind=sys.modules["cli_members"].Kind.LARGE))
-    for option, told in (("--dry-run", True), ("--yes", False)):
+    for option, shown in (("--dry-run", True), ("--yes", False)):
         refused = run(url, "alter", "cli_members:SmallBox", "--drop", option)
         assert (refused.exit_code, "Rows hold members" in refused.stderr) == (2, True)
-        assert ("member LARGE" in refused.stdout) == told
+        assert ("member LARGE" in refused.stdout) == shown
 
 
 def test_a_mistyped_registry_is_not_created(url: str) -> None:

@@ -64,12 +64,13 @@ def check_taken(schema: TableSchema, names: Iterable[str], *, but: str | None = 
     """Raises `UnknownField` for a name that the constructor does not accept. The error does not list the field `but`
     as a known one.
     """
-    taken = {*_taken(schema), *schema.maps_by_name} - {but}
+    taken = _taken(schema)
     for name in names:
-        if name in taken:
+        if name in taken or name in schema.maps_by_name:
             continue
         if name not in schema.by_name:
-            raise UnknownField("The model has no such field.", table=schema.table, field=name, known=sorted(taken))
+            known = sorted({*taken, *schema.maps_by_name} - {but})
+            raise UnknownField("The model has no such field.", table=schema.table, field=name, known=known)
         raise UnknownField(
             "The constructor does not accept this field: increment() changes a counter, a commit sets the version, "
             "and a computed field is computed from other fields.",

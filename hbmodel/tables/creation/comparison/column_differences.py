@@ -93,6 +93,11 @@ def _held(
         if entry is not None
         for column, spec in entry.layout["columns"].items()
     }
+    renames = [
+        each
+        for schema, entry in entries.items()
+        for each in possible_renames(schema, {} if entry is None else entry.layout)
+    ]
     for column, rows in live.held.items():
         if column not in judged:
             continue
@@ -100,10 +105,9 @@ def _held(
             why = f"{_UNMAPPED}; {_DROPPED.format(name=dropped[column])}"
         else:
             why = _UNMAPPED + (f"; the registry has it as {known[column]['name']}" if column in known else "")
-        for schema, entry in entries.items():
-            for each in possible_renames(schema, {} if entry is None else entry.layout):
-                if each.live == column:
-                    why += f"; if {each.field} is its new name, declare {each.field} as {each.declaration}"
+        for each in renames:
+            if each.live == column:
+                why += f"; if {each.field} is its new name, declare {each.field} as {each.declaration}"
         yield _undeclared(table, column, f"in {rows} of {len(live.rows)} sampled rows", why)
 
 
@@ -113,6 +117,7 @@ def _lacking(
     """Yields the differences for required columns that objects of the sampled rows lack."""
     for schema, entry in registered.items():
         moved_places = {each.declared for each in moved_columns(schema, entry.layout)}
+        renames = possible_renames(schema, entry.layout)
         at_most = max(1, OBJECTS // max(1, len(live.rows)))
         places = dict(
             place for row, cells in live.rows.items() for place in islice(object_places(schema, row, cells), at_most)
@@ -125,7 +130,7 @@ def _lacking(
             missing = f"missing in {each.missing} of {each.objects} sampled {what}"
             effect: Effect = "refused" if each.unreadable else "left"
             why, family = _UNREADABLE if each.unreadable else _LACKING, column.partition(":")[0]
-            for other in possible_renames(schema, entry.layout):
+            for other in renames:
                 if other.declared == column:
                     why += f"; or, if its name was {other.live_name} before, declare {other.declaration}"
             yield Difference(table.name, "column", f"column {column}", REQUIRED, missing, effect, why, family)
