@@ -479,7 +479,7 @@ def schema_of(model: type[Any]) -> TableSchema:
     """
     # the same as `_schema_in`, but without a call, because every use of a model runs this code
     schema = vars(model).get("__hbmodel__") if isinstance(model, type) else None
-    if not isinstance(schema, TableSchema):
+    if not isinstance(schema, TableSchema) or schema.model is not model:
         raise _no_model(model)
     return schema
 
@@ -502,6 +502,12 @@ def _schema_in(model: object) -> TableSchema | None:
 def _no_model(given: object) -> DeclarationError:
     """Returns the error of a call that takes a model, but was given something else."""
     found = given.__qualname__ if isinstance(given, type) else type(given).__qualname__
+    if _schema_in(given) is not None:
+        return DeclarationError(
+            "Another decorator has made a new class of the model, which cannot be used: leave it out. hb.model makes "
+            "the class an attrs class.",
+            found=found,
+        )
     if _schema_in(type(given)) is not None:
         return DeclarationError("Give the class of a model, not an object of it.", found=found)
     if isinstance(given, str):

@@ -59,6 +59,9 @@ WELL_PAST = 1_000
 time is requested.
 """
 
+STANDS_STILL = 1_000
+"""If a clock has not advanced after a wait of this many ms, it stands still, as the clock of a test may."""
+
 CHECKED = Change | CheckBinding
 """Operations before which the driver checks that the protocol's binding still holds."""
 
@@ -207,10 +210,18 @@ def perform_checked(
 
 
 def await_clock(clock: Clock, passed: int) -> None:
-    """Waits until the server's clock shows a later time than `passed`, in ms."""
+    """Waits until the server's clock shows a later time than `passed`, in ms. If the clock stands still, logs this
+    once.
+    """
     if clock.now() - passed > WELL_PAST:
         return
+    first, waited, logged = None, 0, False
     while (now := clock.now(exact=True)) <= passed:
+        first = now if first is None else first
+        if now <= first and waited > STANDS_STILL and not logged:
+            log.warning("a write waits, because the clock of the store stands still at %d ms since 1970", now)
+            logged = True
+        waited += passed - now + 1
         time.sleep((passed - now + 1) / 1000)
 
 

@@ -260,9 +260,12 @@ def _part(values: Any, held: frozenset[str]) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted((name, value) for name, value in values if name in held))
 
 
-def repairer(kind: str, rules: Rules, index_name: str = "by_tag", only_verify: bool = False) -> Callable[[], Steps]:
+def repairer(
+    kind: str, rules: Rules, index_name: str = "by_tag", only_verify: bool = False, every: bool = False
+) -> Callable[[], Steps]:
     """Repair of an index: entries without a row are deleted, and correct entries that are not verified are put again;
-    then the dead row's marker is deleted.
+    then the dead row's marker is deleted. With `every`, each correct entry is put again, as if its covered values were
+    outdated.
     """
     schema = hb.schema.schema_of(MODELS[kind])
     index, row = schema.indexes[index_name], hb.row_key(MODELS[kind], name="k")
@@ -277,7 +280,7 @@ def repairer(kind: str, rules: Rules, index_name: str = "by_tag", only_verify: b
         for entry in seen:
             if not only_verify:
                 yield from _repairing(schema, repair_entries(indexer, index, [entry], 0), rules.repair, entry.timestamp)
-            if entry.unverified:
+            if entry.unverified or every:
                 yield from _repairing(
                     schema, reverify_entries(indexer, index, [entry], 0), rules.repair, entry.timestamp
                 )
@@ -413,6 +416,11 @@ def repairers(kind: str, rules: Rules) -> list[Process]:
 def reverifiers(kind: str, rules: Rules) -> list[Process]:
     """Only what repair does for entries that are right but not verified."""
     return [("WG", repairer(kind, rules, only_verify=True), LATEST)]
+
+
+def updaters(kind: str, rules: Rules) -> list[Process]:
+    """Only what repair does for entries whose covered values are outdated."""
+    return [("WG", repairer(kind, rules, only_verify=True, every=True), LATEST)]
 
 
 def builders(kind: str, rules: Rules) -> list[Process]:

@@ -37,6 +37,7 @@ from tests.checker.protocol_covering import (
     repairers,
     reverifiers,
     unkept,
+    updaters,
 )
 from tests.checker.protocol_mutants import is_verification
 from tests.checker.protocol_processes import Rules as Around
@@ -457,6 +458,15 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "verified by repair without reading again": Mutant(
         Rules(repair=Around(reread=False)), in_v(("extra",), (12,), others=reverifiers)
+    ),
+    **both(
+        "outdated entries are put again without the grace time",
+        Rules(repair=Around(grace="never")),
+        in_v(("extra",), (12,), others=updaters),
+        in_i(("delete",), others=updaters),
+    ),
+    "outdated entries are put again without reading again": Mutant(
+        Rules(repair=Around(reread=False)), in_v(("extra",), (12,), others=updaters)
     ),
     "repair deletes at now": Mutant(REPAIRS_NOW, in_i(INSERTS, (5, 12), others=repairers), "HIDDEN"),
     **both(

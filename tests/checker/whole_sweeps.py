@@ -340,6 +340,13 @@ def _covering() -> Iterator[tuple[str, Sweep]]:
                 held.covering, "I", held.MORTAL, clocks.late(), stores=(row,), others=others, expire=True
             )
             yield f"covering, facts that expire, {name}: {row} row", expiring_facts
+        for kind, what, names in (
+            ("V", "", ("put b", "extra", "delete", "insert")),
+            ("I", ", puts", held.PUTS),
+            ("I", ", inserts", held.INSERTS),
+        ):
+            again = partial(held.covering, kind, names, clocks.late(), stores=(row,), others=held.updaters)
+            yield f"covering, {kind}{what}, entries put again: {row} row", again
         crashing = {"stores": (row,), "crashes": 2, "compaction": "any"}
         yield (
             f"covering, V, two crashes and a compaction: {row} row",

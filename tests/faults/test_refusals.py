@@ -470,7 +470,7 @@ CALLS = [
     ),
     in_session(
         hb.QueryError,
-        "A key must be a mapping of key fields, or their values in key order",
+        "A key must be a mapping of key fields, or a tuple of their values in key order",
         lambda s: s.get_many(Thing, ["a"]),
     ),
     in_session(

@@ -258,6 +258,7 @@ def test_only_models_have_a_schema() -> None:
 
     for other, message in (
         (int, "declare the class with @hb.model"),
+        (attrs.define(Action), "Another decorator has made a new class of the model"),
         ("Action", "not its name"),
         (Under, "extends a model and is not a model itself"),
     ):

@@ -10,7 +10,7 @@ from attrs import frozen
 
 import hbmodel as hb
 from hbmodel.errors import FamilyNotFound, RowExists, SchemaMismatch, StoreUnavailable, TableNotFound, UnknownOutcome
-from hbmodel.protocol.driver import Resumable, counts_again, drive, may_have_written, perform
+from hbmodel.protocol.driver import Resumable, await_clock, counts_again, drive, may_have_written, perform
 from hbmodel.protocol.operations import (
     Acknowledge,
     Change,
@@ -499,3 +499,27 @@ def test_a_table_that_is_gone_was_dropped_if_the_gate_says_so(prepared: Recordin
         drive(prepared, protocol(), check=Shut(1))
     with pytest.raises(SchemaMismatch):
         drive(prepared, protocol(), check=Shut(0))
+
+
+class Stepping:
+    """A clock that stands still for a number of readings."""
+
+    def __init__(self, readings: int) -> None:
+        self.readings = readings
+
+    def now(self, *, exact: bool = False) -> int:
+        self.readings -= exact
+        return 5000 if self.readings >= 0 else 5001
+
+
+@pytest.mark.parametrize(("readings", "warnings"), [(2, 0), (2000, 1)])
+def test_a_clock_that_stands_still_is_logged_once(
+    readings: int, warnings: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("hbmodel.protocol.driver.time.sleep", waits.append)
+    clock: Any = Stepping(readings)
+    with caplog.at_level("WARNING", "hbmodel"):
+        await_clock(clock, 5000)
+    assert waits == [0.001] * readings
+    assert ["stands still at 5000 ms" in record.getMessage() for record in caplog.records] == [True] * warnings

@@ -755,3 +755,19 @@ def test_memory_is_bounded(shape: str, count: int, monkeypatch: pytest.MonkeyPat
             assert tracemalloc.get_traced_memory()[1] < (1.6 if count < 100_000 else 12) * 1024 * 1024
         finally:
             tracemalloc.stop()
+
+
+def test_in_asks_for_the_key_of_an_entry() -> None:
+    store, model = hb.connect("memory:"), declare("pets_in")
+    hb.create_tables(store, model)
+    session = hb.Session(store)
+    session.add(model(owner="a", name="x", colour="r", notes={"b": "", "d": "v"}, scores={1: 0}))
+    session.commit()
+    notes = session.entries(model.notes, owner="a", name="x")
+    assert [key in notes for key in ("b", "d", "c")] == [True, True, False]
+    assert "b" not in notes.between("c", None)
+    assert 1 in session.entries(model.scores, owner="a", name="x")
+    for other in (("b", ""), 1):
+        with pytest.raises(hb.EncodingError) as error:
+            assert other in notes
+        assert error.value.field == "notes"

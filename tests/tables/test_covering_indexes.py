@@ -178,3 +178,114 @@ def test_a_lost_entry_is_put_unverified_and_verified_when_it_is_old(atomic_bed: 
     time.sleep(TIMES.grace + 0.1)
     assert hb.indexes.repair_index(store, model, "by_topic", times=TIMES).verified == 1
     assert statuses(store, "cov_lost.by_topic") == [b"\x01"]
+
+
+def with_default(table: str, default: object, versioned: bool = True) -> Any:
+    """A model whose index covers a column with this default."""
+    body: dict[str, Any] = {"name": hb.key(), "topic": hb.column("t"), "note": hb.column("n", default=default)}
+    hints: dict[str, Any] = {"name": hb.Key[str], "topic": hb.Column[str], "note": hb.Column[str | None]}
+    if versioned:
+        body["version"], hints["version"] = hb.version(), hb.Column[int]
+    body["by_topic"] = hb.index("topic", covers=("note",))
+    made = type("Defaulted", (), {**body, "__annotations__": hints, "__module__": __name__})
+    return hb.model(table=table, family="d", immutable=not versioned)(made)
+
+
+def notes_of(store: hb.Store, model: Any) -> dict[str, str | None]:
+    """The notes that a query reads from the entries."""
+    return {one.name: one.note for one in open_session(store).query(model).where(model.topic == "t")}
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("versioned", [True, False], ids=["versioned", "immutable"])
+def test_repair_gives_entries_a_changed_default(atomic_bed: Bed, versioned: bool) -> None:
+    store, table = atomic_bed.store, f"cov_default_{versioned}".lower()
+    old = with_default(table, "old", versioned)
+    hb.create_tables(store, old)
+    with open_session(store) as session:
+        session.add_all([old(name=name, topic="t", note=name) for name in "ab"])
+    # Another program has written a row without the cell.
+    store.delete(table, [Delete(hb.row_key(old, name="a"), columns=(b"d:n",))])
+    hb.indexes.drop_index(store, old, "by_topic", times=TIMES)
+    hb.indexes.build_index(store, old, "by_topic", times=TIMES)
+    time.sleep(TIMES.grace + 0.1)
+    assert hb.indexes.verify_index(store, old, "by_topic", times=TIMES).sound
+    assert notes_of(store, old) == {"a": "old", "b": "b"}
+    for default in ("new", None):
+        model = with_default(table, default, versioned)
+        found = hb.indexes.verify_index(store, model, "by_topic", times=TIMES)
+        assert (found.outdated, found.missing, found.stale, found.sound, found.mended) == (1, 0, 0, False, False)
+        assert [kind for kind, _ in found.samples] == ["outdated"]
+        assert "NOT sound" in str(found)
+        assert "with other values than their rows 1" in str(found)
+        assert notes_of(store, model)["a"] != default
+        mended = hb.indexes.repair_index(store, model, "by_topic", times=TIMES)
+        assert (mended.outdated, mended.updated, mended.put, mended.deleted, mended.mended) == (1, 1, 0, 0, True)
+        assert "updated 1" in str(mended)
+        store.calls.clear()
+        assert notes_of(store, model) == {"a": default, "b": "b"}
+        (call,) = scans_and_gets(atomic_bed)  # the entries are verified: no row is read
+        assert call.startswith(f"scan {table}.by_topic")
+        again = hb.indexes.verify_index(store, model, "by_topic", times=TIMES)
+        assert (again.outdated, again.sound) == (0, True)
+
+
+@pytest.mark.lengthy
+def test_repair_updates_only_entries_that_are_older_than_the_grace_time(atomic_bed: Bed) -> None:
+    store, model, index = atomic_bed.store, with_default("cov_damaged", "old"), "cov_damaged.by_topic"
+    hb.create_tables(store, model)
+    with open_session(store) as session:
+        session.add(model(name="a", topic="t", note="kept"))
+    ((entry, timestamp),) = rows_of(store, index).items()
+    store.put(index, [Put(entry, {b"d:n": b"damaged"}, timestamp)])
+    young = hb.indexes.repair_index(store, model, "by_topic", times=TIMES)
+    assert (young.outdated, young.updated, young.sound) == (0, 0, True)
+    time.sleep(TIMES.grace + 0.1)
+    mended = hb.indexes.repair_index(store, model, "by_topic", times=TIMES)
+    assert (mended.outdated, mended.updated) == (1, 1)
+    assert notes_of(store, model) == {"a": "kept"}
+
+
+def test_another_encoding_of_the_same_value_is_not_outdated(atomic_bed: Bed) -> None:
+    @hb.model(table="cov_encoded", family="d")
+    class Tagged:
+        name: hb.Key[str] = hb.key()
+        topic: hb.Column[str] = hb.column("t")
+        tags: hb.Column[dict[str, int] | None] = hb.column("g", hb.Json(dict), default=None)
+        version: hb.Column[int] = hb.version()
+
+        by_topic = hb.index("topic", covers=("tags",))
+
+    store, index = atomic_bed.store, "cov_encoded.by_topic"
+    hb.create_tables(store, Tagged)
+    with open_session(store) as session:
+        session.add(Tagged(name="a", topic="t", tags={"b": 1, "a": 2}))
+    ((entry, timestamp),) = rows_of(store, index).items()
+    times = hb.indexes.IndexTimes(lease=0.001, longest_call=0.001, clock_bound=0.001, grace=0.01)
+    for text, outdated in ((b'{"a": 2, "b": 1}', 0), (b'{"a": 2, "b": 2}', 1), (b"{", 1)):
+        store.put(index, [Put(entry, {b"d:g": text}, timestamp)])
+        time.sleep(0.05)
+        assert hb.indexes.verify_index(store, Tagged, "by_topic", times=times).outdated == outdated, text
+
+
+def test_copies_of_values_are_not_compared(atomic_bed: Bed) -> None:
+    """Queries do not read the entries of a model whose last write wins."""
+
+    @hb.model(table="cov_copied", family="d")
+    class Copied:
+        name: hb.Key[str] = hb.key()
+        topic: hb.Column[str] = hb.column("t")
+        note: hb.Column[str] = hb.column("n")
+
+        by_topic = hb.index("topic", covers=("note",))
+
+    store, index = atomic_bed.store, "cov_copied.by_topic"
+    hb.create_tables(store, Copied)
+    with open_session(store) as session:
+        session.add(Copied(name="a", topic="t", note="n"))
+    ((entry, timestamp),) = rows_of(store, index).items()
+    store.put(index, [Put(entry, {b"d:n": b"other"}, timestamp)])
+    times = hb.indexes.IndexTimes(lease=0.001, longest_call=0.001, clock_bound=0.001, grace=0.01)
+    time.sleep(0.05)
+    found = hb.indexes.verify_index(store, Copied, "by_topic", times=times)
+    assert (found.entries, found.outdated, found.sound) == (1, 0, True)

@@ -21,6 +21,8 @@ from hbmodel.indexes import IndexReport
         ({"unclaimed": 2, "claimed": 2}, True, "sound again"),
         ({"missing": 2, "put": 2, "unclaimed": 1}, False, "NOT sound"),
         ({"missing": 2, "put": 2, "refused": 1}, False, "NOT sound"),
+        ({"outdated": 2, "updated": 1}, False, "NOT sound"),
+        ({"outdated": 2, "updated": 2}, True, "sound again"),
     ],
 )
 def test_a_report_says_whether_the_index_is_sound_now(found: dict[str, Any], mended: bool, said: str) -> None:

@@ -222,7 +222,7 @@ class KeyMapper:
             return self.complete(key)
         if isinstance(key, str | bytes) or not isinstance(key, Sequence):
             raise QueryError(
-                "A key must be a mapping of key fields, or their values in key order.",
+                "A key must be a mapping of key fields, or a tuple of their values in key order, such as (1,).",
                 table=self.schema.table,
                 found=type(key).__name__,
             )

@@ -84,8 +84,9 @@ class RowIndexer:
     def entry_columns(self) -> Sequence[bytes]:
         """The columns that must be read from an entry to compare the entry with its row."""
         schema = self.schema
-        has_status = any(index.name in schema.covering for index in self.indexes)
-        return (schema.version_column, schema.status_column) if has_status else (schema.version_column,)
+        covering = [index for index in self.indexes if index.name in schema.covering]
+        covered = {schema.by_name[name].column for index in covering for name in index.covers}
+        return (schema.version_column, *((schema.status_column, *sorted(covered)) if covering else ()))
 
     def of(self, row: Row | None) -> RowEntries | None:
         """Returns the entries of a row that was read with `columns`. Returns None if the row is not an object."""

@@ -1,7 +1,8 @@
 """Removes old markers of deleted rows, and entries that crashes have left without a row, as sans-IO generators (rules 4
 and 6).
 
-If an interrupted writer has left a correct entry of a covering index unverified, the entry is put again as verified.
+If an interrupted writer has left a correct entry of a covering index unverified, the entry is put again as verified. An
+entry whose covered values are not those of its row is put again, too.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def repair_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], 
 
 
 def reverify_entries(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[list[Entry]]:
-    """Puts entries of a covering index again as verified if a writer that stopped or crashed has left a mark on them.
-    Returns these entries.
+    """Puts entries of a covering index again as verified, if a writer that stopped or crashed has left a mark on them,
+    or if their covered values are not those of their rows. Returns these entries.
 
     An entry is put only under two conditions. The entry and its row must be older than the grace time, so that the
     writer that left the mark has ended. And the row must be read again after this check, and must be unchanged. The

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from hbmodel.errors import DecodingError
 from hbmodel.mapping.rows.covering import is_bare, is_verified
 from hbmodel.mapping.rows.mapper import KeyMapper
-from hbmodel.mapping.schema import Index, TableSchema
+from hbmodel.mapping.schema import Field, Index, TableSchema
 from hbmodel.protocol.expiry import end_of_live
 from hbmodel.protocol.indexed.index_build import RowEntries, RowIndexer
 from hbmodel.protocol.operations import GetRows, Protocol, ReadClock
-from hbmodel.store.values import Row
+from hbmodel.store.values import Put, Row
 
 LOOKS = 5
 """The number of times that a row is read if it changes during the check. After that, the row is left to its writers."""
@@ -27,19 +28,23 @@ class Entry:
         timestamp: the timestamp of the newest cell of the entry, marks included, in ms.
         bare: whether only a mark is left of the entry.
         unverified: whether the entry belongs to a covering index and is not verified, so that its row must be read.
+        covered: the values of the cells of covered columns, by column.
     """
 
     key: bytes
     timestamp: int
     bare: bool = False
     unverified: bool = False
+    covered: Mapping[bytes, bytes] = field(factory=dict, hash=False)
 
     @classmethod
     def of(cls, schema: TableSchema, index: Index, row: Row) -> Entry:
         """Returns an entry that was read with `RowIndexer.entry_columns`."""
         bare = is_bare(schema, row)
         unverified = index.name in schema.covering and not bare and not is_verified(schema, row)
-        return cls(row.row, max(cell.timestamp for cell in row.columns.values()), bare, unverified)
+        columns = [schema.by_name[name].column for name in index.covers if index.name in schema.covering]
+        covered = {column: row.columns[column].value for column in columns if column in row.columns}
+        return cls(row.row, max(cell.timestamp for cell in row.columns.values()), bare, unverified, covered)
 
 
 @frozen(eq=False)
@@ -73,6 +78,24 @@ class EntryFindings:
     expiring: Sequence[Entry]
     unverified: Sequence[Entry] = ()
     bare: Sequence[Entry] = ()
+    outdated: Sequence[Entry] = ()
+
+
+@frozen(eq=False)
+class ComparedEntry:
+    """An entry and what its row says about it.
+
+    Attributes:
+        row: the row that the entry points to, as it was read; None if there is no such row.
+        put: the put of the current entry with the same key; None if the row has no such entry, or if its entries cannot
+            be made.
+        current: whether the row has such an entry. It is True if the entries of the row cannot be made.
+    """
+
+    entry: Entry
+    row: Row | None
+    put: Put | None
+    current: bool
 
 
 def find_missing(indexer: RowIndexer, rows: Sequence[Row]) -> Protocol[RowFindings]:
@@ -126,22 +149,35 @@ def _same(one: RowEntries, other: RowEntries) -> bool:
 
 def find_stale(indexer: RowIndexer, index: Index, entries: Sequence[Entry], grace: int) -> Protocol[EntryFindings]:
     """Compares entries, which must just have been read, with the rows to which they point. `grace` is in ms."""
-    odd = yield from differing(indexer, index, entries)
-    now = yield ReadClock()
-    wrong = {entry.key for entry, _ in odd}
-    unverified = [
-        entry for entry in entries if entry.unverified and entry.key not in wrong and now - entry.timestamp > grace
+    compared = yield from compare(indexer, index, entries)
+    now: int = yield ReadClock()
+
+    def is_old(one: ComparedEntry) -> bool:
+        return now - newest_time(indexer, one.entry, one.row) > grace
+
+    right = [one for one in compared if one.current]
+    unverified = [one.entry for one in right if one.entry.unverified and now - one.entry.timestamp > grace]
+    outdated = [
+        one.entry for one in right if not one.entry.unverified and is_outdated(indexer, index, one) and is_old(one)
     ]
-    marks = [entry for entry, row in odd if entry.bare and now - newest_time(indexer, entry, row) > grace]
-    odd = [(entry, row) for entry, row in odd if not entry.bare]
-    expiring = [entry for entry, row in odd if expires(indexer, row)]
-    rest = [(entry, row) for entry, row in odd if not expires(indexer, row)]
-    old = [entry for entry, row in rest if now - newest_time(indexer, entry, row) > grace]
-    return EntryFindings(old, [entry for entry, _ in rest if entry not in old], expiring, unverified, marks)
+    odd = [one for one in compared if not one.current]
+    marks = [one.entry for one in odd if one.entry.bare and is_old(one)]
+    odd = [one for one in odd if not one.entry.bare]
+    expiring = [one.entry for one in odd if expires(indexer, one.row)]
+    rest = [one for one in odd if not expires(indexer, one.row)]
+    stale = [one.entry for one in rest if is_old(one)]
+    pending = [one.entry for one in rest if not is_old(one)]
+    return EntryFindings(stale, pending, expiring, unverified, marks, outdated)
 
 
 def differing(indexer: RowIndexer, index: Index, entries: Sequence[Entry]) -> Protocol[list[tuple[Entry, Row | None]]]:
     """Returns the entries that are not current entries of their rows, each with its row as it was read."""
+    compared = yield from compare(indexer, index, entries)
+    return [(one.entry, one.row) for one in compared if not one.current]
+
+
+def compare(indexer: RowIndexer, index: Index, entries: Sequence[Entry]) -> Protocol[list[ComparedEntry]]:
+    """Reads the rows to which entries point, and returns the entries with their rows, in the given order."""
     schema = indexer.schema
     rows_of = KeyMapper(schema).rows_of_entry_code(index)
     rows = [_row_of(rows_of, entry.key) for entry in entries]
@@ -149,11 +185,7 @@ def differing(indexer: RowIndexer, index: Index, entries: Sequence[Entry]) -> Pr
     got: Sequence[Row | None] = (yield GetRows(schema.table, wanted, indexer.columns)) if wanted else ()
     primary_rows: dict[bytes | None, Row | None] = {None: None, **dict(zip(wanted, got, strict=True))}
     expected = {key: indexer.of(row) for key, row in primary_rows.items()}
-    return [
-        (entry, primary_rows[row])
-        for entry, row in zip(entries, rows, strict=True)
-        if not _has(expected[row], index, entry.key)
-    ]
+    return [_compared(index, entry, primary_rows[row], expected[row]) for entry, row in zip(entries, rows, strict=True)]
 
 
 def _row_of(rows_of: Callable[[bytes], Sequence[bytes]], entry: bytes) -> bytes | None:
@@ -164,13 +196,45 @@ def _row_of(rows_of: Callable[[bytes], Sequence[bytes]], entry: bytes) -> bytes 
         return None
 
 
-def _has(expected: RowEntries | None, index: Index, entry: bytes) -> bool:
-    """Returns whether a row has an entry. Returns True if the entries of the row cannot be made."""
+def _compared(index: Index, entry: Entry, row: Row | None, expected: RowEntries | None) -> ComparedEntry:
     if expected is None:
+        return ComparedEntry(entry, row, None, False)
+    puts = (put for table, put in expected.entries if table == index.table and put.row == entry.key)
+    put = next(puts, None)
+    return ComparedEntry(entry, row, put, put is not None or expected.error is not None)
+
+
+def is_outdated(indexer: RowIndexer, index: Index, one: ComparedEntry) -> bool:
+    """Returns whether an entry contains other values than its row, for example after the default of a covered column
+    was changed. Only entries that queries may use without their rows are compared, and not those of rows that expire.
+    """
+    if index.name not in indexer.schema.covering or one.put is None or expires(indexer, one.row):
         return False
-    return expected.error is not None or any(
-        table == index.table and put.row == entry for table, put in expected.entries
-    )
+    for name in index.covers:
+        covered = indexer.schema.by_name[name]
+        old, new = one.entry.covered.get(covered.column), one.put.cells.get(covered.column)
+        if old != new and not _same_value(covered, old, new):
+            return True
+    return False
+
+
+def _same_value(covered: Field, old: bytes | None, new: bytes | None) -> bool:
+    """Returns whether two different cells have the same value: several encodings of a value may exist, for example of
+    a set.
+    """
+    try:
+        return bool(_value(covered, old) == _value(covered, new))
+    except DecodingError:
+        return False
+
+
+def _value(covered: Field, cell: bytes | None) -> Any:
+    """Returns the value that a query reads from the cell of an entry."""
+    if cell is not None and (cell or not covered.empty_is_missing):
+        return covered.decode_cell(cell)
+    if covered.required:
+        raise DecodingError("The entry lacks a covered column.", field=covered.name)
+    return covered.default_value()
 
 
 def expires(indexer: RowIndexer, row: Row | None) -> bool:

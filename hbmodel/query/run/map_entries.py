@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from itertools import islice
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 from attrs import evolve, field, frozen
 
@@ -222,6 +222,15 @@ class MapSlice(Generic[K, V]):
         """Returns the value of a key, or the default if the slice has no such key."""
         key_range = self.range.intersect(KeyRange.exactly(self._reader.of.key_bytes(key)))
         return next((self._reader.decoded(entry)[1] for entry in list(self._reader.found(key_range, 1))), default)
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the slice has an entry of this key. The entry is read.
+
+        Raises:
+            EncodingError: the key does not have the type of the keys, for example because it is a pair of key and
+                value.
+        """
+        return self.get(cast("K", key), UNSET) is not UNSET
 
     def first(self) -> tuple[K, V] | None:
         """Returns the first entry, or None."""

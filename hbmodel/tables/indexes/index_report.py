@@ -107,6 +107,9 @@ class IndexReport:
             queries must read their rows.
         verified: how many of the unverified entries the repair has verified.
         bare: marks of deleted entries that are older than the grace time.
+        outdated: entries of a covering index that are older than the grace time and whose covered values are not those
+            of their rows, for example because the default of a covered column was changed. Queries show these values.
+        updated: how many of the outdated entries the repair has put again.
         dropping: whether a drop of the index has begun but not ended. If no program continues it, call `drop_index`
             again.
         preparing: whether the index is absent and the table is being prepared for its first index: a build has begun,
@@ -137,6 +140,8 @@ class IndexReport:
     unverified: int = 0
     verified: int = 0
     bare: int = 0
+    outdated: int = 0
+    updated: int = 0
     dropping: bool = False
     preparing: bool = False
 
@@ -151,15 +156,16 @@ class IndexReport:
 
     @property
     def sound(self) -> bool:
-        """Whether every row has its entries and claims. Extra entries are ignored here: they cost time and space, but
-        never cause wrong results.
+        """Whether every row has its entries and claims, and the entries contain the values of their rows. Extra entries
+        are ignored here: they cost time and space, but never cause wrong results.
         """
-        return not self.missing and not self.refused and not self.unclaimed
+        return not self.missing and not self.refused and not self.unclaimed and not self.outdated
 
     @property
     def mended(self) -> bool:
-        """Whether the index is sound, or all missing entries and claims were put."""
-        return self.missing <= self.put and self.unclaimed <= self.claimed and not self.refused
+        """Whether the index is sound, or all missing entries and claims and all outdated entries were put."""
+        put = self.missing <= self.put and self.unclaimed <= self.claimed and self.outdated <= self.updated
+        return put and not self.refused
 
     @property
     def drift(self) -> float:
@@ -192,10 +198,12 @@ class IndexReport:
             )
         if self.unverified or self.bare:
             lines.append(f"  unverified {self.unverified}, bare marks {self.bare}")
-        if self.put or self.deleted or self.verified:
-            lines.append(
-                f"  put {self.put}, deleted {self.deleted}" + (f", verified {self.verified}" if self.verified else "")
-            )
+        if self.outdated:
+            lines.append(f"  with other values than their rows {self.outdated}")
+        if self.put or self.deleted or self.verified or self.updated:
+            verified = f", verified {self.verified}" if self.verified else ""
+            updated = f", updated {self.updated}" if self.updated else ""
+            lines.append(f"  put {self.put}, deleted {self.deleted}{verified}{updated}")
         if self.claimed or self.freed:
             lines.append(f"  claimed {self.claimed}, freed {self.freed}")
         if self.sampled and self.whole is not None:

@@ -334,16 +334,18 @@ class IndexWork:
         tally.add(
             entries=counted, stale=len(findings.stale), pending=len(findings.pending), expiring=len(findings.expiring)
         )
-        tally.add(unverified=len(findings.unverified), bare=len(findings.bare))
+        tally.add(unverified=len(findings.unverified), bare=len(findings.bare), outdated=len(findings.outdated))
         tally.note("stale", (entry.key for entry in findings.stale))
+        tally.note("outdated", (entry.key for entry in findings.outdated))
         if mend and (wrong := [*findings.stale, *findings.bare]):
             gone = drive(self.store, repair_entries(sweeps.indexer, sweeps.index, wrong, grace), sweeps.clock)
             tally.add(deleted=len(gone))
-        if mend and findings.unverified and sweeps.index.maintained_by_all:
-            put = drive(
-                self.store, reverify_entries(sweeps.indexer, sweeps.index, findings.unverified, grace), sweeps.clock
-            )
-            tally.add(verified=len(put))
+        if mend and sweeps.index.maintained_by_all:
+            for kind, entries_again in (("verified", findings.unverified), ("updated", findings.outdated)):
+                put = drive(
+                    self.store, reverify_entries(sweeps.indexer, sweeps.index, entries_again, grace), sweeps.clock
+                )
+                tally.add(**{kind: len(put)})
 
     def _show(self, phase: Literal["verifying", "repairing"], tally: _Tally) -> None:
         if self.progress is not None:
