@@ -7,11 +7,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import hbmodel as hb
 from hbmodel.mapping.rows.mapper import KeyMapper
 from hbmodel.store import Delete, Put
 from tests.support.beds import Bed, cells_of, rows_of
+from tests.support.examples import examples
+from tests.support.random_queries import models
+from tests.support.random_rows import written
 
 TIMES = hb.indexes.IndexTimes(lease=0.15, longest_call=0.1, clock_bound=0.25, grace=1.3)
 """Small enough for tests."""
@@ -289,3 +294,15 @@ def test_copies_of_values_are_not_compared(atomic_bed: Bed) -> None:
     time.sleep(0.05)
     found = hb.indexes.verify_index(store, Copied, "by_topic", times=times)
     assert (found.entries, found.outdated, found.sound) == (1, 0, True)
+
+
+@settings(max_examples=examples(40))
+@given(st.data())
+def test_entries_that_sessions_write_are_never_outdated(data: st.DataObject) -> None:
+    of = data.draw(models(covering=True, wide=True))
+    schema, store = hb.schema.schema_of(of.model), written(data.draw, of)
+    times = hb.indexes.IndexTimes(lease=0.001, longest_call=0.001, clock_bound=0.001, grace=0.007)
+    time.sleep(0.01)
+    for name in schema.indexes:
+        report = hb.indexes.verify_index(store, of.model, name, times=times)
+        assert (report.outdated, report.stale, report.sound) == (0, 0, True)
