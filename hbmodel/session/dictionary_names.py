@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -28,17 +28,20 @@ class SessionNames(Names):
     """The names and ids of the dictionaries in a session's store.
 
     If an id is not cached, its name is looked up, together with the names of all ids in the rows that scans and the
-    last get have returned. This takes one call for each dictionary. Not thread-safe.
+    last get have returned. This takes one call for each dictionary. A name without an id is looked up once in a call of
+    the session. Not thread-safe.
 
     Attributes:
         kept: batches of rows that are kept only until the call of the session ends, each under the scan or get that
             returned it.
+        absent: names that have no id, kept only until the call of the session ends: another program may assign an id.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._batches: dict[object, tuple[TableSchema, Iterable[Row]]] = {}
         self.kept: dict[object, tuple[TableSchema, Iterable[Row]]] = {}
+        self.absent: set[tuple[Dictionary, str]] = set()
 
     def expect(self, scan: object, schema: TableSchema, rows: Iterable[Row]) -> None:
         """Keeps a batch of a scan until the next one arrives or the scan ends."""
@@ -62,6 +65,20 @@ class SessionNames(Names):
                 yield
             finally:
                 self.kept.clear()
+                self.absent.clear()
+
+    def find(self, dictionary: Dictionary, names: Iterable[str]) -> Mapping[str, int]:
+        """See `Names.find`."""
+        asked = [name for name in names if (dictionary, name) not in self.absent]
+        ids = super().find(dictionary, asked)
+        self.absent.update((dictionary, name) for name in asked if name not in ids)
+        return ids
+
+    def claim(self, dictionary: Dictionary, name: str) -> int:
+        """See `Names.claim`."""
+        number = super().claim(dictionary, name)
+        self.absent.discard((dictionary, name))
+        return number
 
     def name_of(self, dictionary: Dictionary, number: int) -> str:
         """See `Names.name_of`."""

@@ -52,7 +52,7 @@ from hbmodel.session.queries.dictionary_queries import DictionaryQueries
 from hbmodel.session.queries.map_runner import slice_of
 from hbmodel.session.queries.query_runner import QueryRunner
 from hbmodel.session.queries.two_table_queries import TwoTableQueries
-from hbmodel.session.thread_guard import Guard, guarded
+from hbmodel.session.thread_guard import Guard, guarded, unguarded
 from hbmodel.store.observed import ObservedStore, OnCall
 from hbmodel.store.port import Store, check_store
 from hbmodel.store.shared_caches import trusted_for
@@ -282,7 +282,7 @@ class Session:
             IncompleteKey: key fields are missing; the error names them.
             IncompleteRow: the row lacks a required column.
         """
-        obj = self.get(model, *misplaced, **key)
+        obj = unguarded(Session.get)(self, model, *misplaced, **key)
         if obj is not None:
             return obj
         schema = schema_of(model)

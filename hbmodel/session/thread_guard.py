@@ -18,9 +18,11 @@ class CallNames(NameIds, Protocol):
 
     Attributes:
         kept: rows that are forgotten when a call ends.
+        absent: names without an id that are forgotten when a call ends.
     """
 
     kept: dict[object, Any]
+    absent: set[Any]
 
 
 class Guard:
@@ -73,8 +75,15 @@ def guarded(method: F) -> F:
             return method(self, *args, **kwargs)
         finally:
             unbind_names(bound)
-            if guard.names is not None and guard.names.kept:
+            if guard.names is not None:
                 guard.names.kept.clear()
+                # also after a call inside another one, such as a call of the function that `retry` runs
+                guard.names.absent.clear()
             guard.leave()
 
     return cast("F", inside)
+
+
+def unguarded(method: F) -> F:
+    """Returns a guarded method without its guard, so that a call of it is part of the call in progress."""
+    return cast("F", cast("Any", method).__wrapped__)

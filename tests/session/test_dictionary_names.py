@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -119,6 +120,48 @@ def test_the_names_of_many_objects_are_read_by_one_get_of_each_dictionary(store:
         assert in_order(READS["get_many"](session, model)) == points(model)
         names = [call for call in looked_up(store) if call[1] == "rows_hosts.names"]
         assert names == TOGETHER[:1]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda session: session.get(Tall, metric="no metric", second=1),
+        lambda session: session.get_one(Tall, metric="no metric", second=1),
+        lambda session: session.get_many(Tall, [("no metric", 1), ("no metric", 2)]),
+        lambda session: session.query(Tall).where(Tall.metric == "no metric").all(),
+        lambda session: session.update_key(Tall, metric="no metric", second=1, number=2),
+        lambda session: session.delete_key(Tall, metric="no metric", second=1),
+    ],
+    ids=["get", "get_one", "get_many", "query", "update_key", "delete_key"],
+)
+def test_a_name_without_an_id_is_looked_up_once_in_a_call(
+    store: RecordingStore, call: Callable[[hb.Session], object]
+) -> None:
+    with hb.Session(store) as session:
+        for _ in range(2):
+            store.calls.clear()
+            with contextlib.suppress(hb.errors.UnknownName, hb.RowNotFound):
+                call(session)
+            assert [each.name for each in store.calls if each.table == "rows_metrics.ids"] == ["get"]
+        hb.ids.Names(store.inner).claim(METRICS, "no metric")  # another program
+        assert session.get(Tall, metric="no metric", second=1) is None
+        assert "rows_points" in [each.table for each in store.calls]
+        session.add(Tall(metric="new metric", second=1, number=1))
+        session.commit()
+        assert session.get_one(Tall, metric="new metric", second=1).number == 1
+
+
+def test_a_call_in_a_retry_sees_an_id_that_was_assigned_since_the_last_call(store: RecordingStore) -> None:
+    def find_and_assign(session: hb.Session) -> list[object]:
+        before = session.get(Tall, metric="late metric", second=1)
+        with hb.Session(store.inner) as other:
+            other.add(Tall(metric="late metric", second=1, number=1))
+        return [before, session.get(Tall, metric="late metric", second=1)]
+
+    with hb.Session(store) as session:
+        before, after = session.retry(find_and_assign)
+    assert before is None
+    assert after == Tall(metric="late metric", second=1, number=1)
 
 
 def test_the_names_behind_an_index_are_read_together(store: RecordingStore) -> None:
