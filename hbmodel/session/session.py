@@ -43,6 +43,7 @@ from hbmodel.session.commit.conflict_retries import RETRIES, again_upon_conflict
 from hbmodel.session.commit.migration_routing import MigrationRouting
 from hbmodel.session.commit.session_sizes import SESSION_SIZES, SessionSizes
 from hbmodel.session.commit.unit_of_work import UnitOfWork
+from hbmodel.session.commit.unresolved_deletes import UnresolvedDelete
 from hbmodel.session.dictionary_names import SessionNames
 from hbmodel.session.get_many import known_rows
 from hbmodel.session.names_of_other_libraries import NAMED_ELSEWHERE
@@ -453,7 +454,8 @@ class Session:
         """Deletes the object's row and its index entries at the next commit. Only the key and the version of `obj` are
         used.
 
-        An absent row is not an error.
+        An absent row is not an error. If a name of a dictionary in the key has no id, it is looked up again at the
+        commit. If it still has none, the outcome is `absent`, with an empty row key.
 
         Args:
             obj: the object whose key identifies the row. If it has a version that was read, the row must still have
@@ -482,8 +484,11 @@ class Session:
     ) -> None:
         self._moves.check_changes(schema, "delete()")
         rows = known_rows(schema, key)
-        if rows:  # otherwise the key contains a name that no row has
-            self._work.add(Pending(schema, subject, [DeleteRow(subject, row, version, condition) for row in rows]))
+        if rows:
+            call = Pending(schema, subject, [DeleteRow(subject, row, version, condition) for row in rows])
+        else:  # a name in the key has no id
+            call = UnresolvedDelete(schema, subject, (), key=key, version=version, condition=condition)
+        self._work.add(call)
 
     @guarded
     def insert(self, obj: T, *, ttl: timedelta | None = None) -> T:

@@ -81,7 +81,7 @@ def test_every_call_of_a_session(bed: Bed) -> None:
     session.update(point("sys.cpu", 1), host="a new one")
     session.delete(point("sys.cpu", 2))
     session.delete_key(Point, metric="nothing", at=START)
-    assert [outcome.action for outcome in session.commit()] == ["put", "deleted"]
+    assert [outcome.action for outcome in session.commit()] == ["put", "deleted", "absent"]
     assert [(each.value, each.host, each.hits) for each in cpu] == [
         (3.0, "web1", 0),
         (1.0, "a new one", 0),

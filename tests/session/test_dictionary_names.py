@@ -214,6 +214,69 @@ def test_a_name_that_is_not_text_is_an_error_of_its_rows_only(store: RecordingSt
     assert hb.ids.Names(store).name_of(HOSTS, bad - 1)  # the next names are read with it
 
 
+@pytest.mark.parametrize(
+    "delete",
+    [
+        lambda session, obj: session.delete(obj),
+        lambda session, obj: session.delete_key(type(obj), **key(obj)),
+    ],
+    ids=["delete", "delete_key"],
+)
+class TestADeleteOfANameWithoutAnId:
+    def test_deletes_a_row_that_is_written_before_the_commit(
+        self, store: RecordingStore, model: Any, delete: Callable[[hb.Session, Any], None]
+    ) -> None:
+        late = model(metric="late metric", second=1, host="host 1", number=1)
+        with hb.Session(store) as session:
+            delete(session, late)
+            with hb.Session(store.inner) as other:
+                other.add(late)
+            (outcome,) = session.commit()
+        assert outcome.action == "deleted"
+        with hb.Session(store) as session:
+            assert session.get(model, **key(late)) is None
+            assert len(session.query(model).allow_full_scan().all()) == COUNT
+
+    def test_finds_nothing_if_the_name_still_has_no_id(
+        self, store: RecordingStore, model: Any, delete: Callable[[hb.Session, Any], None]
+    ) -> None:
+        first, last = points(model)[0], points(model)[-1]
+        with hb.Session(store) as session:
+            session.delete(first)
+            delete(session, model(metric="no metric", second=1, host="host 1", number=1))
+            session.delete(last)
+            found, missing, other = session.commit()
+            assert session.commit() == []
+        assert (found.action, missing.action, other.action) == ("deleted", "absent", "deleted")
+        assert (missing.key, missing.error) == (b"", None)
+
+    def test_is_carried_out_before_a_later_add(
+        self, store: RecordingStore, model: Any, delete: Callable[[hb.Session, Any], None]
+    ) -> None:
+        if model is Wide:
+            pytest.skip("the calls for one object of a wide row are combined")
+        late = model(metric="late metric", second=1, host="host 1", number=1)
+        with hb.Session(store) as session:
+            delete(session, late)
+            session.add(late)
+            assert [outcome.action for outcome in session.commit()][1:] == ["put"]
+            assert session.get(model, **key(late)) == late
+
+    def test_must_be_committed_before_an_insert_of_the_object(
+        self, store: RecordingStore, model: Any, delete: Callable[[hb.Session, Any], None]
+    ) -> None:
+        late = model(metric="late metric", second=1, host="host 1", number=1)
+        with hb.Session(store) as session:
+            delete(session, late)
+            with pytest.raises(hb.SessionError, match="call commit") as raised:
+                session.insert(late)
+            assert raised.value.pending == "delete()"
+            session.discard()
+            session.insert(late)
+            assert session.commit() == []
+            assert session.get(model, **key(late)) == late
+
+
 def test_a_delete_of_many_objects_looks_up_no_names(store: RecordingStore) -> None:
     with hb.Session(store) as session:
         for each in points(Salted):
