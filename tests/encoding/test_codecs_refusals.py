@@ -498,3 +498,33 @@ def test_no_refusal_of_a_structured_value_shows_a_part_of_it(value: Any) -> None
         with pytest.raises(EncodingError) as caught:
             c.Json(declared).encode(value)  # type: ignore[arg-type]
         assert not [part for part in parts(value) if part in str(caught.value)]
+
+
+@dataclass
+class Spot:
+    """A structured value with a float."""
+
+    height: float
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    "inside",
+    [
+        lambda number: number,
+        lambda number: [1.0, [number]],
+        lambda number: {"a": {"b": (number,)}},
+        lambda number: {number: "key"},
+        Spot,
+    ],
+    ids=["alone", "list", "dict", "key", "dataclass"],
+)
+def test_numbers_that_no_structured_value_can_hold_are_named(number: str, inside: Callable[[float], Any]) -> None:
+    value = inside(float(number))
+    codecs: list[tuple[c.Codec[Any], str]] = [(c.Json(type(value)), "JSON has neither NaN nor infinities")]
+    if number == "nan":
+        codecs.append((c.MsgPack(type(value)), "A NaN inside a structured value"))
+    for codec, message in codecs:
+        with pytest.raises(EncodingError, match=message) as caught:
+            codec.encode(value)
+        assert caught.value.found == number

@@ -142,3 +142,21 @@ def test_every_hot_value_is_named() -> None:
     found, _ = described(Hot, [Hot(user=n % 8, number=n, size=1) for n in range(80)])
     (counts,) = found.prefixes
     assert sorted(counts.hot) == [(user, 0.125) for user in range(8)]
+
+
+def test_names_that_are_stored_as_ids_have_no_other_forms() -> None:
+    hosts = hb.ids.dictionary("byte_cost_hosts", hb.UInt32)
+
+    @hb.model(table="byte_cost_named", family="d")
+    class Named:
+        host: hb.Key[str] = hb.key(hosts)
+        number: hb.Key[int] = hb.key(hb.UInt32)
+        rack: hb.Column[str] = hb.column("r", hosts)
+
+    with hb.connect("memory:") as store, hb.Session(store) as session:
+        hb.create_tables(store, Named, hosts)
+        session.add_all(Named(host=f"host {n}", number=n, rack="a") for n in range(3))
+        session.commit()
+        cost = hb.describe(Named, sample=session).bytes
+    assert cost is not None
+    assert {each.field for each in cost.codecs} == {"number"}

@@ -94,6 +94,14 @@ def test_dead_rows_are_none() -> None:
     assert hb.decode(Plain, stored(b"a", e=b"claim")) is None
 
 
+@pytest.mark.parametrize("given", [b"key", {}, [], "row"])
+def test_only_rows_are_decoded(given: Any) -> None:
+    with pytest.raises(hb.errors.QueryError, match="Give a row as a store returns it") as caught:
+        hb.decode(Plain, given)
+    assert (caught.value.table, caught.value.found) == (hb.schema.schema_of(Plain).table, type(given).__name__)
+    assert hb.decode(Plain, None) is None
+
+
 def test_a_column_that_looks_like_the_liveness_cell_is_none() -> None:
     assert hb.decode(Plain, StoredRow(b"a", {b"d:e": StoredCell(b"\x01", 1), b"d:x:_l": StoredCell(b"n", 1)})) == Plain(
         k="a", note="n"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime
+from itertools import chain
 from typing import Any, ClassVar, TypeVar, overload
 
 import msgspec
 from attrs import Factory, field, frozen
+from typing_extensions import override
 
 from hbmodel.encoding.codecs.base import JSON, Codec, SpecReaders
 from hbmodel.errors import DeclarationError, DecodingError, EncodingError
@@ -45,6 +51,19 @@ def _misfit(error: Exception) -> dict[str, str]:
     return named if named.keys() - {"path"} else {"reason": type(error).__name__, **named}
 
 
+def _float_in(value: Any, chosen: Callable[[float], bool]) -> float | None:
+    """Returns a chosen float in a value, or None if the value contains none."""
+    if isinstance(value, float):
+        return value if chosen(value) else None
+    with suppress(*UNWRITABLE):
+        value = msgspec.to_builtins(value, builtin_types=NATIVE)
+    if isinstance(value, dict):
+        parts: Iterable[Any] = chain.from_iterable(value.items())
+    else:
+        parts = value if isinstance(value, list | tuple | set | frozenset) else ()
+    return next((found for part in parts if (found := _float_in(part, chosen)) is not None), None)
+
+
 def _decoder(form: Any, declared: Any) -> Any:
     try:
         return form.Decoder(declared)
@@ -68,6 +87,14 @@ class _Structured(Codec[V]):
 
     _none: ClassVar[bytes]
     """The bytes of None."""
+
+    _float_refusal: ClassVar[str]
+    """The error for a float that cannot be stored."""
+
+    @staticmethod
+    @abstractmethod
+    def _is_refused(number: float) -> bool:
+        """Returns whether a float cannot be stored."""
 
     def _written(self, value: V) -> bytes:
         try:
@@ -94,14 +121,21 @@ class _Structured(Codec[V]):
                 raise EncodingError(
                     "The keys of a dictionary have several types, which have no common order: use keys of one type."
                 ) from None
+            self._check_finite(value)
             raise EncodingError("A structured value does not fit its declared type.", **_misfit(error)) from None
         if not exact:
+            self._check_finite(value)
             raise EncodingError(
                 "A structured value would not be equal after a read: give a value of the declared types, such as a set "
                 "for a set, not a list.",
                 found=type(value).__name__,
             )
         return data
+
+    def _check_finite(self, value: V) -> None:
+        """Raises an error that names a float in the value that cannot be stored, if there is one."""
+        if (number := _float_in(value, self._is_refused)) is not None:
+            raise EncodingError(self._float_refusal, found=str(number))
 
     def decode(self, data: bytes) -> V:
         try:
@@ -122,6 +156,9 @@ class JsonCodec(_Structured[V]):
 
     _form: ClassVar[Any] = msgspec.json
     _none: ClassVar[bytes] = b"null"
+    _float_refusal: ClassVar[str] = (
+        "JSON has neither NaN nor infinities: give None instead, or use hb.codecs.MsgPack for infinities."
+    )
 
     declared: Any
     python_type: Any = field(init=False, eq=False, repr=False, default=object)
@@ -132,6 +169,11 @@ class JsonCodec(_Structured[V]):
         repr=False,
         default=Factory(lambda self: _decoder(msgspec.json, self.declared), takes_self=True),
     )
+
+    @staticmethod
+    @override
+    def _is_refused(number: float) -> bool:
+        return not math.isfinite(number)
 
     @property
     def spec(self) -> dict[str, JSON]:
@@ -144,6 +186,9 @@ class MsgPackCodec(_Structured[V]):
 
     _form: ClassVar[Any] = msgspec.msgpack
     _none: ClassVar[bytes] = b"\xc0"
+    _float_refusal: ClassVar[str] = (
+        "A NaN inside a structured value would not be equal after a read: give None instead."
+    )
 
     declared: Any
     python_type: Any = field(init=False, eq=False, repr=False, default=object)
@@ -156,6 +201,11 @@ class MsgPackCodec(_Structured[V]):
         repr=False,
         default=Factory(lambda self: _decoder(msgspec.msgpack, self.declared), takes_self=True),
     )
+
+    @staticmethod
+    @override
+    def _is_refused(number: float) -> bool:
+        return math.isnan(number)
 
     @property
     def spec(self) -> dict[str, JSON]:

@@ -11,7 +11,7 @@ from hbmodel.encoding.codecs.text import escape
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.encoding.salts import BoundSalt
-from hbmodel.errors import CapabilityError, DecodingError, EncodingError, RowKeyError
+from hbmodel.errors import CapabilityError, DecodingError, EncodingError, QueryError, RowKeyError
 from hbmodel.mapping.rows.mapper import KeyMapper, RowDecoder
 from hbmodel.mapping.schema import Index, TableSchema, schema_of
 from hbmodel.store.values import Row
@@ -159,6 +159,7 @@ def decode(model: type[T], row: Row | None) -> T | None:
         IncompleteRow: the row lacks a required column.
         DecodingError: key or cells are not in the model's format.
         CapabilityError: the model is wide, so a row may contain several objects.
+        QueryError: the argument is not a row.
     """
     schema = schema_of(model)
     if schema.wide is not None:
@@ -167,6 +168,13 @@ def decode(model: type[T], row: Row | None) -> T | None:
         )
     if row is None:
         return None
+    if not hasattr(row, "columns"):
+        raise QueryError(
+            "Give a row as a store returns it: store.get(table, [key]) returns a list of rows, each of which may be "
+            "None. hb.schema.key_of(Model, key) decodes a row key.",
+            table=schema.table,
+            found=type(row).__name__,
+        )
     leads = tuple(family + b":" for family in schema.family_names)
     own = {column: cell for column, cell in row.columns.items() if column.startswith(leads)}
     if not own:

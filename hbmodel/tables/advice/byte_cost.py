@@ -14,6 +14,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from hbmodel.encoding.codecs import Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64
+from hbmodel.encoding.codecs.dictionary import Dictionary
 from hbmodel.encoding.key_layout import KeyLayout
 from hbmodel.encoding.object_key_layout import ObjectKeyLayout
 from hbmodel.errors import DecodingError
@@ -227,8 +228,10 @@ def _of_field(
     field: Field, values: Sequence[Any], stored: Sequence[int], objects: int, times: float
 ) -> list[CodecCost]:
     """Returns the sizes of a field's values in all forms. `times` is the number of cells of each object that contain
-    the value.
+    the value. A field of a dictionary has no other forms: its ids are the shortest form of its names.
     """
+    if isinstance(field.codec, Dictionary):
+        return []
     present = [value for value in values if value is not None]
     forms = _forms(present)
     if not forms or len(present) != len(values):
