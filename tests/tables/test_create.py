@@ -321,3 +321,26 @@ def test_no_key_is_shorter_than_told(data: st.DataObject) -> None:
             for entry in KeyMapper(of.schema).entries(index, obj.values, obj.row):
                 assert cost.fixed_key_bytes <= len(entry)
                 assert cost.key_bytes in {None, len(entry)}
+
+
+def test_new_columns_of_an_existing_table_are_reported() -> None:
+    @hb.model(table="grown", family="d")
+    class Before:
+        name: hb.Key[str] = hb.key()
+        size: hb.Column[int] = hb.column("s", default=0)
+
+    @hb.model(table="grown", family="d")
+    class After:
+        name: hb.Key[str] = hb.key()
+        size: hb.Column[int] = hb.column("s", default=0)
+        weight: hb.Column[int] = hb.column("w", default=0)
+        notes: hb.Map[str, str] = hb.map_column("n:")
+
+    with hb.connect("memory:") as store:
+        first = hb.create_tables(store, Before)
+        assert [table.registered for table in first] == [(), ()]
+        grown = hb.create_tables(store, After)
+        assert [table.registered for table in grown] == [(), ("weight", "notes")]
+        assert str(grown) == "  hbmodel: exists\n~ grown: registered the new columns weight, notes"
+        again = hb.create_tables(store, After)
+        assert str(again) == "  hbmodel: exists\n  grown: exists"

@@ -129,7 +129,7 @@ def test_the_tables_of_a_module_are_created(url: str) -> None:
     again = run(url, "create", "cli_models", "--json")
     lines = [json.loads(line) for line in again.output.splitlines()]
     assert {line["table"]: line["created"] for line in lines}["cli_files"] is False
-    assert {tuple(line) for line in lines} == {("table", "created", "differences", "unreachable_regions")}
+    assert {tuple(line) for line in lines} == {("table", "created", "differences", "unreachable_regions", "registered")}
 
 
 def test_one_model_is_created(url: str) -> None:

@@ -79,12 +79,21 @@ class TableOutcome:
             declares, and declared indexes that are not built. They are not changed. See `diff` for more.
         unreachable: the regions of a new table that cannot contain any key of its models, because the codecs never
             store such bytes.
+        registered: the names of the columns that this call has registered for an existing table.
     """
 
     table: str
     created: bool
     differences: Sequence[Difference] = ()
     unreachable: Sequence[KeyRange] = ()
+    registered: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        if self.created:
+            return f"+ {self.table}: created"
+        if self.registered:
+            return f"~ {self.table}: registered the new columns {', '.join(self.registered)}"
+        return f"  {self.table}: exists"
 
 
 @frozen
@@ -112,9 +121,8 @@ class Creation:
         return [difference for table in self.tables for difference in table.differences]
 
     def __str__(self) -> str:
-        told = (f"+ {table.table}: created" if table.created else f"  {table.table}: there" for table in self.tables)
         regions = (line for table in self.tables for line in unreachable_lines(table))
-        return "\n".join([*told, *map(str, self.differences), *regions])
+        return "\n".join([*map(str, self.tables), *map(str, self.differences), *regions])
 
 
 def create_tables(
@@ -318,14 +326,17 @@ class Plan:
                 store.create_namespace(namespace)
         catalog.create()
         created: set[str] = set()
+        registered: dict[str, list[str]] = {}
         differences = dict(self.found)
-        for schema in self.entries:
+        for schema, entry in self.entries.items():
             present = schema.table in self.existing
             created.update(self._index_tables(store, catalog, schema))
             # An index is registered as readable before the primary table exists. At that time there are no rows, so no
             # index entries are missing. After a crash here, a repeated call completes the work.
             with naming_gone_tables(store):
                 catalog.register(schema, ABSENT if present else READABLE)
+            if entry is not None:
+                registered.setdefault(schema.table, []).extend(_new_columns(schema, entry))
             if present:
                 binding = catalog.bind(schema)
                 _check_index_tables(store, binding, self.existing)
@@ -340,7 +351,8 @@ class Plan:
             if table in self.new or table.name in self.existing:
                 new = table.name in created
                 found = tuple(differences.get(table.name, ()))
-                yield TableOutcome(table.name, new, found, _unreachable(table) if new else ())
+                columns = () if new else tuple(registered.get(table.name, ()))
+                yield TableOutcome(table.name, new, found, _unreachable(table) if new else (), columns)
 
     def _index_tables(self, store: Store, catalog: Registry, schema: TableSchema) -> Iterator[str]:
         """Creates the missing index tables of a model, and yields the names of those that this call created."""
@@ -426,6 +438,12 @@ def shell_line(call: Callable[..., object], *arguments: object) -> str:
 
 def _configured(table: DeclaredTable) -> bool:
     return any(family.configuration or family.block_size is not None for family in table.families)
+
+
+def _new_columns(schema: TableSchema, entry: Registration) -> list[str]:
+    """Returns the names of the columns of a model that its registry entry did not have."""
+    known = entry.layout["columns"]
+    return [column["name"] for place, column in schema.layout_spec["columns"].items() if place not in known]
 
 
 def _unreachable(table: DeclaredTable) -> Sequence[KeyRange]:

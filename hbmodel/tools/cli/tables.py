@@ -72,6 +72,7 @@ def _outcome_as_json(outcome: TableOutcome) -> dict[str, Any]:
         "created": outcome.created,
         "differences": [each.as_json for each in outcome.differences],
         "unreachable_regions": len(outcome.unreachable),
+        "registered": list(outcome.registered),
     }
 
 
