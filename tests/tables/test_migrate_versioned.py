@@ -788,3 +788,38 @@ def test_keys_without_a_terminator_move() -> None:
             new = ("ab", len(places))
             session.insert(ByText(user=new[0], at=new[1], tag="xab"))
             places = sorted([*places, new])
+
+
+def by_room(table: str, replaces: type[Any] | None = None, *, indexed: bool = True) -> Any:
+    """A model of chairs, with or without its index."""
+    body: dict[str, Any] = {
+        "room": hb.key(),
+        "chair": hb.key(),
+        "state": hb.column("s"),
+        "version": hb.version(),
+        "__annotations__": {
+            "room": hb.Key[int],
+            "chair": hb.Key[int],
+            "state": hb.Column[str],
+            "version": hb.Column[int],
+        },
+        **({"by_state": hb.index("state")} if indexed else {}),
+    }
+    return hb.model(table=table, family="d", replaces=replaces)(type("ByRoom", (), body))
+
+
+@pytest.mark.parametrize("lacking", ["old", "new"])
+def test_a_program_that_cannot_copy_rows_does_not_begin_to_roll_back(lacking: str) -> None:
+    with EmbeddedStore(None) as store:
+        old = by_room("chairs")
+        hb.create_tables(store, old)
+        with hb.Session(store) as session:
+            session.add(old(room=1, chair=1, state="free"))
+        able = migration(store, by_room("chairs_new", old))
+        able.start()
+        incomplete = by_room("chairs_new", by_room("chairs", indexed=lacking != "old"), indexed=lacking != "new")
+        with pytest.raises(hb.errors.IndexUnavailable) as caught:
+            migration(store, incomplete).roll_back()
+        assert caught.value.index == "by_state"
+        assert able.status().phase == MOVING
+        assert able.roll_back().phase == BEFORE

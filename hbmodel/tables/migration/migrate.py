@@ -296,11 +296,16 @@ class Migration:
 
         Raises:
             MigrationError: programs already use only the new table, or a row cannot be copied back.
+            IndexUnavailable: a table has a live index that this program's model does not declare, so that this program
+                could not copy rows.
         """
         self._logged.begin()
         while True:
             registration = self._registered()
             phase = _phase(registration)
+            if phase == MOVING:  # a program that cannot copy rows must not begin what only others could finish
+                for back in (False, True):
+                    self._plan(back, phase).check_writable()
             if phase == PREPARED:
                 self._change(registration, RETURNED)
             elif phase == MOVING:
