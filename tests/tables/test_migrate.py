@@ -558,6 +558,10 @@ def test_steps_come_in_their_order(store: hb.Store) -> None:
         hb.errors.MigrationError, match="The migration was begun without a maintenance window: leave out offline=True"
     ):
         migration(store, Moved, offline=True).start()
+    # Without the refusal, the cutover would not wait for the readers of other programs.
+    for call in (hb.migration.Migration.cut_over, hb.migration.Migration.roll_back):
+        with pytest.raises(hb.errors.MigrationError, match="leave out offline=True, or --offline"):
+            call(migration(store, Moved, offline=True))
     set_phase(store, RETURNED)
     with pytest.raises(hb.errors.MigrationError, match="The migration is being rolled back"):
         moving.start()

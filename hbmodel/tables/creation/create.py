@@ -456,7 +456,7 @@ def create_declared(store: Store, table: DeclaredTable) -> bool:
     """Creates a table, and returns whether this call created it."""
     split_keys = split_keys_of(table)
     if split_keys and table.split_keys is None and not store.capabilities.presplit:
-        logger.info(
+        logger.warning(
             "Table %s is created with one region for all salt buckets, because this store cannot split new tables: "
             "split it in HBase's shell, or create it through a Thrift2 gateway",
             table.name,

@@ -126,7 +126,7 @@ def migrate(
         raise CapabilityError(
             "Objects that change can be moved only while no program writes them: a change made after the copy would be "
             "lost. Declare the models immutable=True, or use a maintenance window: hb.migration.migrate(..., "
-            "offline=True).",
+            "offline=True), or --offline on the command line.",
             table=schema.table,
         )
     return Migration(
@@ -271,6 +271,8 @@ class Migration:
         while True:
             registration = self._registered()
             phase = _phase(registration)
+            if phase in {MOVING, CLOSED, CUT}:
+                self._check_way(registration)
             if phase in {MOVING, CLOSED}:
                 self._check_new_kept(phase)
                 self._check_copied()
@@ -303,6 +305,8 @@ class Migration:
         while True:
             registration = self._registered()
             phase = _phase(registration)
+            if phase in {PREPARED, MOVING, CLOSED}:
+                self._check_way(registration)
             if phase == MOVING:  # a program that cannot copy rows must not begin what only others could finish
                 for back in (False, True):
                     self._plan(back, phase).check_writable()
@@ -412,7 +416,8 @@ class Migration:
 
     def _change(self, registration: Registration, phase: str) -> None:
         """Begins a phase, unless another program has changed the phase since it was read."""
-        self.registry.change_move(self.old, self.new, registration, phase, self.offline)
+        offline = self.offline if _phase(registration) == BEFORE else _begun_offline(registration)
+        self.registry.change_move(self.old, self.new, registration, phase, offline)
 
     def _after_drain(self, registration: Registration, phase: str) -> None:
         if self._over(registration):
@@ -428,12 +433,12 @@ class Migration:
 
     def _check_way(self, registration: Registration) -> None:
         """Raises `MigrationError` if the migration was begun with another value of `offline`."""
-        closed = _phase(registration) == CLOSED
-        if closed != self.offline:
+        begun = _begun_offline(registration)
+        if begun != self.offline:
             way = (
-                "in a maintenance window: give offline=True"
-                if closed
-                else "without a maintenance window: leave out offline=True"
+                "in a maintenance window: give offline=True, or --offline on the command line"
+                if begun
+                else "without a maintenance window: leave out offline=True, or --offline on the command line"
             )
             raise MigrationError(f"The migration was begun {way}.", table=self.old.table)
 
@@ -528,3 +533,8 @@ class Migration:
 
 def _phase(registration: Registration) -> str:
     return BEFORE if registration.move is None else registration.move.phase
+
+
+def _begun_offline(registration: Registration) -> bool:
+    """Returns whether the migration was begun in a maintenance window."""
+    return registration.move is not None and registration.move.offline
