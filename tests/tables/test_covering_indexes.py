@@ -251,6 +251,20 @@ def test_repair_updates_only_entries_that_are_older_than_the_grace_time(atomic_b
     assert notes_of(store, model) == {"a": "kept"}
 
 
+def test_a_mark_of_a_lost_entry_is_not_outdated(atomic_bed: Bed) -> None:
+    store, model, index = atomic_bed.store, with_default("cov_marked", "old"), "cov_marked.by_topic"
+    hb.create_tables(store, model)
+    with open_session(store) as session:
+        session.add(model(name="a", topic="t", note="n"))
+    ((entry, timestamp),) = rows_of(store, index).items()
+    store.delete(index, [Delete(entry, timestamp=timestamp)])
+    store.put(index, [Put(entry, {b"d:_s": b"\x00loser..."}, timestamp + 1)])
+    times = hb.indexes.IndexTimes(lease=0.001, longest_call=0.001, clock_bound=0.001, grace=0.01)
+    time.sleep(0.05)
+    found = hb.indexes.verify_index(store, model, "by_topic", times=times)
+    assert (found.missing, found.outdated) == (1, 0)
+
+
 def test_another_encoding_of_the_same_value_is_not_outdated(atomic_bed: Bed) -> None:
     @hb.model(table="cov_encoded", family="d")
     class Tagged:

@@ -334,14 +334,16 @@ class IndexWork:
         tally.add(
             entries=counted, stale=len(findings.stale), pending=len(findings.pending), expiring=len(findings.expiring)
         )
-        tally.add(unverified=len(findings.unverified), bare=len(findings.bare), outdated=len(findings.outdated))
+        # A mark alone, without its entry, is no outdated entry: its row was counted as a row without an entry.
+        outdated = [entry for entry in findings.outdated if not entry.bare]
+        tally.add(unverified=len(findings.unverified), bare=len(findings.bare), outdated=len(outdated))
         tally.note("stale", (entry.key for entry in findings.stale))
-        tally.note("outdated", (entry.key for entry in findings.outdated))
+        tally.note("outdated", (entry.key for entry in outdated))
         if mend and (wrong := [*findings.stale, *findings.bare]):
             gone = drive(self.store, repair_entries(sweeps.indexer, sweeps.index, wrong, grace), sweeps.clock)
             tally.add(deleted=len(gone))
         if mend and sweeps.index.maintained_by_all:
-            for kind, entries_again in (("verified", findings.unverified), ("updated", findings.outdated)):
+            for kind, entries_again in (("verified", findings.unverified), ("updated", outdated)):
                 put = drive(
                     self.store, reverify_entries(sweeps.indexer, sweeps.index, entries_again, grace), sweeps.clock
                 )
