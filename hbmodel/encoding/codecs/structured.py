@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from datetime import datetime
-from itertools import chain
 from typing import Any, ClassVar, TypeVar, overload
 
 import msgspec
@@ -52,16 +50,20 @@ def _misfit(error: Exception) -> dict[str, str]:
 
 
 def _float_in(value: Any, chosen: Callable[[float], bool]) -> float | None:
-    """Returns a chosen float in a value, or None if the value contains none."""
-    if isinstance(value, float):
-        return value if chosen(value) else None
-    with suppress(*UNWRITABLE):
-        value = msgspec.to_builtins(value, builtin_types=NATIVE)
-    if isinstance(value, dict):
-        parts: Iterable[Any] = chain.from_iterable(value.items())
-    else:
-        parts = value if isinstance(value, list | tuple | set | frozenset) else ()
-    return next((found for part in parts if (found := _float_in(part, chosen)) is not None), None)
+    """Returns a chosen float in a value, or None if the value contains none or cannot be written for other reasons."""
+    try:
+        parts = [msgspec.to_builtins(value, builtin_types=NATIVE)]
+    except UNWRITABLE:
+        return None
+    while parts:
+        part = parts.pop()
+        if isinstance(part, float) and chosen(part):
+            return part
+        if isinstance(part, dict):
+            parts += [*part, *part.values()]
+        elif isinstance(part, list | tuple | set | frozenset):
+            parts += part
+    return None
 
 
 def _decoder(form: Any, declared: Any) -> Any:
