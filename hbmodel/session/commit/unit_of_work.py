@@ -53,7 +53,6 @@ class UnitOfWork:
         self._writers: dict[tuple[str, bytes, bytes], TableSchema] = {}  # by table, column family and kind
         self._shared: dict[str, None] = {}  # tables whose rows are shared by objects
         self._rows = PendingRows()
-        self._unresolved: list[UnresolvedDelete] = []
         # the pending updates, by the `id()` of the version object in the copy that each update returned
         self._updates: dict[int, Pending] = {}
 
@@ -112,8 +111,6 @@ class UnitOfWork:
             self._check_alone(schema)
         if schema.versioned:
             self._build_on(call)
-        if not call.writes and isinstance(call, UnresolvedDelete):
-            self._unresolved.append(call)
         self._pending.append(call)
 
     def _build_on(self, call: Pending) -> None:
@@ -148,7 +145,7 @@ class UnitOfWork:
             call.take_back()
         if self._rows.taken:
             self._rows.clear()
-        self._pending, self._committing, self._batches, self._unresolved = [], [], [], []
+        self._pending, self._committing, self._batches = [], [], []
         self._begun = self._runner.doubted = False
         self._writers.clear()
         self._shared.clear()
@@ -158,14 +155,15 @@ class UnitOfWork:
         """Writes everything that is pending, or continues a commit that stopped; see `Session.commit`."""
         if self._rows.taken:
             self._rows.clear()
-        if self._unresolved:
-            self._unresolved = [call for call in self._unresolved if not call.resolve()]
+        absent: list[UnresolvedDelete] = []
+        for call in self._pending:
+            if isinstance(call, UnresolvedDelete) and not call.resolve():
+                absent.append(call)
         self._batches += (
             self._split(self._pending) if self._shared else split_batches(self._pending, self._runner.sizes.batch_rows)
         )
-        for call in self._unresolved:
-            call.settle_absent()
-        self._unresolved = []
+        for delete in absent:
+            delete.settle_absent()
         self._committing += self._pending
         self._pending = []
         self._runner.doubted &= not resend
